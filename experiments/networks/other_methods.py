@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from math import cos, pi
 
 import numpy as np
 import torch
@@ -29,13 +28,12 @@ from decouply.model._decoupling import Decoupling
 from decouply.nn import DecoupledLayer, sample
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, pack, round_rows
-from decouply.nn.training._distillation import FEW_INPUTS, ROUNDED_FROM, mixup_inputs
+from decouply.nn.training._distillation import FEW_INPUTS, ROUNDED_FROM, mixup_inputs, rate_at
 from experiments.networks.baselines import dense, low_rank, n_parameters, prune, quantized_bytes, widths
 from experiments.networks.trained_networks import DEGREE, Original, Size, TrainingRates
 from experiments.paper.network_compression import solver_of
 
 Distance = Callable[[Tensor, Tensor], Tensor]
-_WARM = 0.1
 _BETAS, _TINY = (0.9, 0.99), 1e-8  # as `refine` has them
 POOL = 60_000  # as in `refine`: all of a batch is recombined where there are few inputs, a quarter otherwise
 STUDENTS = ("ReLU, one hidden layer", "ReLU, two", "GELU, one hidden layer", "GELU, two")
@@ -231,11 +229,6 @@ def round_as_stored(p: Tensor, n_bits: int) -> Tensor:
         return p.half().to(p)
     codes, scale = round_rows(p, n_bits)
     return codes * scale.to(p)[:, None]
-
-
-def rate_at(done: float) -> float:
-    """Share of the largest rate, after this share of the training."""
-    return done / _WARM if done < _WARM else 0.5 * (1.0 + cos(pi * min(1.0, (done - _WARM) / (1.0 - _WARM))))
 
 
 def _flat(student: nn.Module) -> Tensor:

@@ -22,7 +22,18 @@ from torch import Tensor, nn
 from decouply._support._errors import DecouplingWarning
 from decouply.bases import AbstractBasis, Monomial, Spline
 from decouply.fit._decouple import decouple
-from decouply.nn import DecoupledLayer, Distil, freeze, pack, refine, sample
+from decouply.nn import (
+    Budget,
+    DecoupledLayer,
+    Distil,
+    Evaluation,
+    Training,
+    compress,
+    freeze,
+    pack,
+    refine,
+    sample,
+)
 from decouply.nn.layer._decoupled_layer import layer_on
 from decouply.nn.layer._quantisation import n_bytes, stored_bytes
 from decouply.nn.layer._random_layer import fit_basis, random_layer
@@ -46,6 +57,7 @@ from experiments.networks.other_methods import (
     STUDENTS,
     STUDENTS_IN_BITS,
     layer_as_printed,
+    parameters_of,
     train_students,
     width_in_bits,
 )
@@ -60,13 +72,21 @@ from experiments.networks.trained_networks import (
 )
 from experiments.paper.network_compression import STOPPING
 
-OURS = ("ours", "ours, random start", "ours, splines", "ours, two layers")
+COMPRESS = "ours, chosen by compress"
+OURS = (COMPRESS, "ours", "ours, random start", "ours, splines", "ours, two layers")
 ROUNDED = ("ours, 8 bits", "ours, fewer bits", "original, 8 bits", "original, 4 bits")
 LABELLED = ("ours, with labels", "original, with labels")
 METHODS = (*PAPER, *OURS, *STUDENTS, *OTHERS, *ROUNDED, *STUDENTS_IN_BITS, *LABELLED)
 UNTRAINED = ("original, 8 bits", "original, 4 bits")
 ANY_INPUTS = (*UNTRAINED, "original, with labels")
-SMALL = ("ours", "ours, random start", "ours, two layers", *STUDENTS, "pruned")  # of the sizes after the first
+SMALL = (
+    COMPRESS,
+    "ours",
+    "ours, random start",
+    "ours, two layers",
+    *STUDENTS,
+    "pruned",
+)  # of the sizes after the first
 QUICK = ("ours, random start", "GELU, one hidden layer", "pruned", "original, 8 bits", "ours, fewer bits")
 IN_FEW_BITS = ("ours, fewer bits", *STUDENTS_IN_BITS)
 _SAMPLES = 200
@@ -166,6 +186,8 @@ def _one_draw(
         return measure(at, quantize(at.part, n_bits), stored=quantized_bytes(at.part, n_bits))
     if method == "original, with labels":
         return measure(at, train_with_labels(at.part, at, run))
+    if method == COMPRESS:
+        return measure(at, _chosen_layer(at, size, how, steps, X, rng))
     ranks: tuple[int, ...] = size.two if method == "ours, two layers" else (size.rank,)
     basis = {"ours, two layers": Monomial(3), "ours, splines": Spline(2)}.get(method)
     stored_bits = 8 if method == "ours, 8 bits" else None
@@ -178,6 +200,26 @@ def _one_draw(
     if stored_bits is not None:
         return measure(at, layer, stored=n_bytes(pack(layer, stored_bits))) | {"rank": ranks[0], "n_bits": stored_bits}
     return measure(at, train_with_labels(layer, at, run) if method == "ours, with labels" else layer)
+
+
+def _chosen_layer(
+    at: Original, size: Size, how: TrainingRates, steps: int, X: Tensor, rng: np.random.Generator
+) -> DecoupledLayer:
+    """What `dc.nn.compress` takes with the parameters of our one layer, if nothing else is asked for."""
+    with warnings.catch_warnings():  # about the error, which is measured here
+        warnings.simplefilter("ignore", DecouplingWarning)
+        out = compress(
+            at.part,
+            None,
+            X,
+            budget=Budget(parameters=parameters_of(size, at.ends)),
+            task="classification" if at.in_classes else "regression",
+            training=Training(refine=Distil(steps, how.rate, batch_size=how.batch_size)),
+            evaluation=Evaluation(validation=X),
+            rng=rng,
+            progress=False,
+        )
+    return out.layer
 
 
 def untrained_layer(

@@ -15,6 +15,7 @@ from decouply.nn.compression import _pipeline
 from decouply.nn.training import _candidates
 from decouply.nn.training._candidates import Lesson, Plan, lesson_of, plan_within, train_best
 from decouply.nn.training._distillation import TrainingInputs
+from decouply.nn.training._eigenbasis_adam import EigenbasisAdam
 from tests.samples.readers import test_onnx_graph as onnx_graphs
 
 pytestmark = pytest.mark.filterwarnings("ignore:The error of the part is")  # trained for a moment only
@@ -83,6 +84,36 @@ def test_copies_side_by_side_are_trained_as_if_alone(lesson):
 
     for one, other in zip(trained((0.01, 0.03)), (*trained((0.01,)), *trained((0.03,))), strict=True):
         assert one.distance == pytest.approx(other.distance, rel=1e-3) and one.rate == other.rate
+
+
+def test_steps_along_eigenvectors_are_those_of_adam_in_their_basis():
+    draw = generator()
+    U, V = (torch.linalg.qr(torch.randn(3, 3, generator=draw, dtype=torch.float64))[0] for _ in range(2))
+    matrix = U @ torch.diag(torch.tensor([4.0, 1.0, 0.25], dtype=torch.float64)) @ V.T
+    shifts = torch.tensor([3.0, -0.01], dtype=torch.float64)
+    flat = torch.zeros(2 * 9 + 2 * 2, dtype=torch.float64)
+    rates = (1.0, 0.5)
+    optimiser = EigenbasisAdam(flat, [(2, 3, 3), (2, 2)], [True, False], rates)
+    gradient = torch.cat([matrix.reshape(-1)] * 2 + [shifts] * 2)
+    for _ in range(200):
+        before = flat.clone()
+        optimiser.step(gradient, 0.1)
+    step = flat - before
+    for k, rate in enumerate(
+        rates
+    ):  # every direction of a constant gradient has the same size, as numbers have in Adam
+        assert torch.allclose(step[:18].view(2, 3, 3)[k], -0.1 * rate * U @ V.T, atol=1e-3)
+        assert torch.allclose(step[18:].view(2, 2)[k], -0.1 * rate * shifts.sign(), atol=1e-3)
+
+
+def test_a_copy_that_goes_astray_leaves_the_others_as_they_are(lesson):
+    plan, units = Plan((4, 5, 3), dc.Activation("relu")), _candidates._Units.of(lesson)
+    found, _ = _candidates._train_copies(plan, (1e30, 0.01), lesson, units, SHORT, generator(), lambda **_: None, "")
+    assert [one.rate for one in found] == [0.01]
+    astray = dc.nn.Distil(max_steps=20, batch_size=64, mixup=0.0, rate=1e30)
+    for plans in ([plan], [plan, plan]):
+        with pytest.raises(dc.InputError, match="`rate` of `Distil` must be smaller"):
+            train_best(plans, lesson, astray, generator(), lambda **_: None)
 
 
 def test_a_plain_network_is_always_trained_to_the_end_and_the_nearest_comes_first(lesson):

@@ -14,7 +14,7 @@ from ._options import FileName, Given, NameList, SectionCommand, check_targets, 
     option("--data", type=FileName(), required=True, help="Inputs of the network, an array in a .npy file."),
     option("--budget", type=float, help="Share of the parameters to keep, or their number."),
     option("--ranks", type=int, help="Functions per part, instead of a budget."),
-    option("--degree", type=int, default=4, help="Degree of the functions."),
+    option("--degree", type=int, help="Polynomials of this degree, instead of functions like activations."),
     option(
         "--task",
         type=click.Choice(["classification", "regression"]),

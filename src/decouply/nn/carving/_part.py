@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from ..._support._errors import InputError, short_repr
 from ...bases import Activation
@@ -181,8 +181,9 @@ def activations_of(part: nn.Module) -> list[Activation]:
     names = [name for module in part.modules() if (name := _ACTIVATIONS.get(type(module).__name__))]
     operators = (kind for module in part.modules() for kind in getattr(module, "operators", ()))  # of an ONNX file
     names += [name for kind in operators if (name := _CALLED.get(kind.lower()))]
-    if isinstance(traced := next((m for m in part.modules() if isinstance(m, fx.GraphModule)), None), fx.GraphModule):
-        called = (getattr(node.target, "__name__", str(node.target)) for node in traced.graph.nodes)
+    for module in part.modules():  # that is traced, or read from a program: "aten.gelu.default"
+        nodes = getattr(getattr(module, "graph", None), "nodes", ())
+        called = (getattr(node.target, "__name__", str(node.target)).split(".")[0] for node in nodes)
         names += [name for word in called if (name := _CALLED.get(word))]
     most_often: ActivationName = max(dict.fromkeys(names), key=names.count, default="gelu")
     kinds: dict[ActivationName, None] = dict.fromkeys((most_often, "gelu"))

@@ -29,8 +29,8 @@ class Fitting:
     Parameters
     ----------
     start : "auto", "decoupling" or "random"
-        "decoupling": from values and Jacobians of the part. "random": random directions, without Jacobians. "auto"
-        trains functions that begin as activations like a network (see `basis`). Other functions start from a
+        "decoupling": from values and Jacobians of the part. "random": random directions, without Jacobians. With
+        "auto", functions that begin as activations are trained like a network (see `basis`), and others start from a
         decoupling.
     solver : AbstractSolver, optional
         By default the paper's two stages around PROJ, 15 to 50 steps, with lam chosen by the score. Any solver takes

@@ -164,10 +164,15 @@ class CompressionRun:
 
     @property
     def like_networks(self) -> bool:
-        """Whether layers are trained like networks: functions begin as activations, and no other start is asked for."""
+        """Whether layers are trained like networks: functions begin as activations, and no decoupling is asked for."""
         fitting = self.fitting
         chosen = fitting.basis.is_activation if fitting.basis is not None else self.degrees is None
-        return chosen and fitting.start == "auto" and fitting.solver is None and self.training.of_one_layer is not None
+        return (
+            chosen
+            and fitting.start != "decoupling"
+            and fitting.solver is None
+            and self.training.of_one_layer is not None
+        )
 
     @property
     def n_coefficients(self) -> int:
@@ -290,7 +295,7 @@ class CompressionRun:
         inputs, values = (some.to(self.device, self.dtype) for some in (part.inputs, part.values))
         how = dataclasses.replace(how, weights=self._output_weights(part, how))
         lesson = lesson_of(inputs, values, ask, how, generator, in_classes=loss == "kl")
-        few = len(part.inputs) < FEW_INPUTS and self.fitting.basis is None
+        few = len(part.inputs) < FEW_INPUTS and self.fitting.basis is None and self.fitting.start == "auto"
         limited = self.clock.limit(how)
         progress = self.clock.stage(f"training {part.name}")
         report = progress if callable(progress) else lambda **_: None

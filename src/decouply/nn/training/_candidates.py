@@ -3,12 +3,13 @@ r"""Layers that are trained like a plain network, several side by side: the plai
 Each begins as PyTorch begins `nn.Linear`, with functions that are an activation, and all of its numbers have one rate.
 A thousand numbers spend their time between operations, not in them. So copies that differ in their rate stand side by
 side in tensors, and each step is one call for all of them. The first matrices of all copies are one product. Each copy
-is trained as if it were alone: Adam, a rate that rises over the first tenth of the steps and falls to 0 along a cosine.
+is trained as if it were alone, by Adam along the eigenvectors of its gradients. The rate rises over the first tenth of
+the steps and falls to 0 along a cosine.
 
 Every plan is tried with three rates in a short training. It tells kinds of functions apart, but not depths, since
-more layers take longer to learn. So for each number of layers the best plan with hinges is trained in full, unless it
-is far behind. The best plan without hinges, which is a plain network, always is. What is returned is the copy that is
-nearest to the part at inputs that no copy was trained on.
+more layers take longer to learn. So for each number of layers the best plan with hinges and the best one without, which
+is a plain network, are trained in full, unless they are far behind. The best plain network always is. What is returned
+is the copy that is nearest to the part at inputs that no copy was trained on.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._support._errors import DecouplingWarning
+from ..._support._errors import DecouplingWarning, InputError
 from ..._support._interrupts import INTERRUPTED
 from ...bases._activation import REACH, Activation
 from ...model._decoupling import Decoupling
@@ -32,12 +33,12 @@ from ...model._functions import Functions
 from ..layer._decoupled_layer import DecoupledLayer
 from ..layer._torch_algebra import TensorAlgebra
 from ._distillation import Clock, Distil, TrainingInputs, rate_at
+from ._eigenbasis_adam import EigenbasisAdam
 
 RATES = (0.5, 1.5, 4.0)  # times `Distil.rate`
 _SWEEP = 0.15  # share of the steps that the short trainings take
 _NOT_FAR = 1.25  # times the distance of the best plan in the short training: what is left of more layers
 _FINAL = (1.5, 0.75)  # times the best rate of the short training
-_BETAS, _TINY = (0.9, 0.99), 1e-8
 _FEW_COLUMNS = 64  # inputs up to which each is put into units of its own spread
 _MAX_COMPARED = 8192
 
@@ -142,25 +143,26 @@ def train_best(
     """
     units = _Units.of(lesson)
     finals = [(plan, tuple(how.rate * factor for factor in RATES)) for plan in plans]
+    tried: list[Trained] = []
     if len(plans) > 1:
         short = dataclasses.replace(
             how,
             max_steps=max(1, round(_SWEEP * how.max_steps)),
             max_seconds=None if how.max_seconds is None else how.max_seconds * 0.4 / len(plans),
         )
-        tried = []
         for k, (plan, rates) in enumerate(finals, start=1):
             stage = f"trying {k} of {len(plans)}"
             found, complete = _train_copies(plan, rates, lesson, units, short, generator, report, stage)
-            tried.append(min(found, key=lambda one: one.distance))
+            tried += sorted(found, key=lambda one: one.distance)[:1]
             if not complete:  # Ctrl-C: the best so far is what there is
-                return sorted(tried, key=lambda one: one.distance)
-        tried.sort(key=lambda one: one.distance)
-        best_of: dict[int, Trained] = {}  # a number of layers with hinges, or 0: a plain network
+                return _sorted_by_distance(tried)
+        tried = _sorted_by_distance(tried)
+        best_of: dict[tuple[bool, int], Trained] = {}  # plain networks and others, with each number of layers
         for one in tried:
-            n_layers = len(one.plan.sizes) if one.plan.basis.hinges else 0
-            if n_layers == 0 or one.distance <= _NOT_FAR * tried[0].distance:
-                best_of.setdefault(n_layers, one)
+            is_plain = one.plan.basis.hinges == 0
+            first_plain = is_plain and not any(plain for plain, _ in best_of)
+            if first_plain or one.distance <= _NOT_FAR * tried[0].distance:
+                best_of.setdefault((is_plain, len(one.plan.sizes)), one)
         chosen = list(best_of.values())
         finals = [(one.plan, tuple(one.rate * factor for factor in _FINAL)) for one in chosen]
         if how.max_seconds is not None:
@@ -172,6 +174,14 @@ def train_best(
         trained += found
         if not complete:
             break
+    return _sorted_by_distance(trained or tried)
+
+
+def _sorted_by_distance(trained: list[Trained]) -> list[Trained]:
+    if not trained:
+        raise InputError(
+            "`rate` of `Distil` must be smaller: every training went astray, up to numbers that are not finite."
+        )
     return sorted(trained, key=lambda one: one.distance)
 
 
@@ -185,11 +195,11 @@ def _train_copies(
     report: Callable[..., None],
     stage: str,
 ) -> tuple[list[Trained], bool]:
-    """Copies of one start, one for each rate; and whether the training ran to its end, without Ctrl-C."""
+    """Copies of one start, one for each rate that did not go astray. And whether the training ran to its end."""
     copies = _Copies.begin(plan, len(rates), lesson.inputs.inputs, generator)
     inputs, distance = lesson.inputs, lesson.distance
-    tops = copies.one_for_each(torch.tensor(rates).to(copies.flat))
-    first, second = torch.zeros_like(copies.flat), torch.zeros_like(copies.flat)
+    matrices = [k % 3 == 0 for k in range(len(copies.shapes))]  # each before its shifts and coefficients
+    optimiser = EigenbasisAdam(copies.flat, copies.shapes, matrices, rates)
     clock, complete = Clock(how.max_steps, how.max_seconds), True
     with torch.enable_grad():
         for t in range(how.max_steps):
@@ -199,12 +209,7 @@ def _train_copies(
             x, known = inputs.inputs.index_select(0, rows), inputs.values.index_select(0, rows)
             each = distance(copies.values(units.scaled(x)), units.scaled_values(known, lesson))
             (gradient,) = torch.autograd.grad(each.sum(), copies.flat)
-            first.lerp_(gradient, 1.0 - _BETAS[0])
-            second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1.0 - _BETAS[1])
-            size = (second / (1.0 - _BETAS[1] ** (t + 1))).sqrt_().add_(_TINY)
-            step = -rate_at(done) / (1.0 - _BETAS[0] ** (t + 1))
-            with torch.no_grad():
-                copies.flat.addcdiv_(first * tops, size, value=step)
+            optimiser.step(gradient, rate_at(done))
             try:
                 report(stage=stage, done=t + 1, total=how.max_steps)
             except KeyboardInterrupt:
@@ -214,11 +219,8 @@ def _train_copies(
     X, F = (some[:_MAX_COMPARED] for some in lesson.held_out)
     with torch.no_grad():
         reached = distance(copies.values(units.scaled(X)), units.scaled_values(F, lesson)).tolist()
-    found = []
-    for k, (rate, far) in enumerate(zip(rates, reached, strict=True)):
-        layer = copies.layer(k, units)
-        found.append(Trained(layer, far if math.isfinite(far) else math.inf, plan, rate))
-    return found, complete
+    finite = [(k, rate, far) for k, (rate, far) in enumerate(zip(rates, reached, strict=True)) if math.isfinite(far)]
+    return [Trained(copies.layer(k, units), far, plan, rate) for k, rate, far in finite], complete
 
 
 # Tensors
@@ -287,12 +289,6 @@ class _Copies:
 
     def tensors(self, flat: Tensor) -> list[Tensor]:
         return [p.view(shape) for p, shape in zip(torch.split(flat, self.lengths), self.shapes, strict=True)]
-
-    def one_for_each(self, numbers: Tensor) -> Tensor:
-        """One number per copy, spread over all that belongs to it."""
-        return torch.cat(
-            [numbers.reshape(-1, *[1] * (len(shape) - 1)).expand(shape).reshape(-1) for shape in self.shapes]
-        )
 
     def values(self, x: Tensor) -> Tensor:
         """Values (K, B, n) at inputs (B, m)."""
