@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from ..._support._arguments import as_number
-from ..._support._errors import InputError, short_repr
+from ..._support._errors import InputError, SolverError, short_repr
 from ..._support._machine import one_thread
 from ..._support._progress import silent
 from ...model._decoupling import Decoupling
@@ -126,7 +126,7 @@ class Uncertainty:
         sd_J = np.sqrt(self.noise[-n_out:]) / at.problem.prepared.row_scaling(1.0).factor_J  # in standard units
         weights = np.ones(1) if samples.weights is None else samples.weights
         wide = 1.0 / np.sqrt(np.where(weights > 0.0, weights, np.inf)).reshape(len(weights), -1)
-        total: list[ndarray] = [np.zeros(1) for _ in at.model.g]
+        total, n_fitted = [np.zeros(1) for _ in at.model.g], 0
         for _ in range(n):
             F = J = None
             if samples.has_values:
@@ -136,11 +136,20 @@ class Uncertainty:
                 J = at.model.jacobians(samples.X) + wide[..., None] * (E @ units.T.T)
             made = Samples(samples.X, F=F, J=J, weights=samples.weights)
             problem = Problem.build(made, at.problem.layers, linear=at.model.linear is not None)
-            with one_thread():
-                found = solver.solve(problem, n_starts=1, rng=rng, progress=silent).decoupling
-            apart = differences_of_functions(at.model, found, samples.X, u)
-            total = [before + more**2 / n for before, more in zip(total, apart, strict=True)]
-        return self._with_distance_and_open([np.sqrt(squares) for squares in total])
+            try:
+                with one_thread():
+                    solution = solver.solve(problem, n_starts=1, rng=rng, progress=silent)
+                found = canonical_at(solution.decoupling, made)
+            except (InputError, SolverError):  # it went astray, to numbers that are none
+                continue
+            with np.errstate(all="ignore"):
+                apart = differences_of_functions(at.model, found, samples.X, u)
+            if not all(np.isfinite(table).all() for table in apart):
+                continue
+            total, n_fitted = [before + more**2 for before, more in zip(total, apart, strict=True)], n_fitted + 1
+        if not n_fitted:
+            raise SolverError("No fit to simulated data had an end: `bootstrap` must be 0 for this model.")
+        return self._with_distance_and_open([np.sqrt(squares / n_fitted) for squares in total])
 
     def _with_distance_and_open(self, errors: list[ndarray]) -> tuple[Float[ndarray, "_ _"], ...]:
         """Errors with the distance to the fit without a ridge, and infinite ones of functions that are open."""
@@ -188,7 +197,7 @@ def differences_of_functions(
         t, s = _over_window(u, u), _over_window(v, v)
         spread = np.sqrt(np.outer(np.mean(_centre(t) ** 2, axis=0), np.mean(_centre(s) ** 2, axis=0)))
         alike = _centre(t).T @ _centre(s) / len(t) / np.where(spread > 0.0, spread, 1.0)
-        rows, columns = linear_sum_assignment(-np.abs(alike))
+        rows, columns = linear_sum_assignment(-np.nan_to_num(np.abs(alike)))
         turns = np.where(alike[rows, columns] < 0.0, -1.0, 1.0)
         # The functions of the other model at the same places of the range, in the order and with the sign of these.
         half, middle = np.ptp(v, axis=0) / 2.0, (v.max(axis=0) + v.min(axis=0)) / 2.0
