@@ -41,6 +41,9 @@ class Case:
     jacobians: bool
     asked: dict[str, Any]
     exact: bool = True  # whether the true system is one of those that are fitted
+    bootstrap: int = 0  # fits to simulated data for bands; 0 takes derivatives
+    share: float = 1.0  # of the data sets that are asked for: many fits take long
+    data_of: str = ""  # the case with the same data sets
 
 
 def _random(dims: tuple[int, ...], degrees: tuple[int, ...]) -> Callable[[np.random.Generator], Decoupling]:
@@ -81,20 +84,34 @@ CASES = (
     Case("f3", lambda _: systems.f3(), 60, 0.01, True, {"ranks": (3, 2), "degrees": (3, 4)}),
     Case("two layers of splines", _two_bends, 200, 0.02, True, {"ranks": (2, 2), "basis": Spline(8)}),
     Case("quintics for steep curves", _steep, 200, 0.02, False, {"ranks": 2, "degrees": 5}, exact=False),
+    Case(
+        "f2, values only, simulated",
+        lambda _: systems.f2(),
+        100,
+        0.01,
+        False,
+        {"ranks": (2, 2), "degrees": (3, 3)},
+        bootstrap=25,
+        share=0.2,
+        data_of="f2, values only",
+    ),
 )
+_NUMBER_OF_PREDICTED = 10  # in seeds
 PREDICTED = "predictions of DecouplingRegressor, 50 samples"
 
 
 def tasks(*, seed: int, n_runs: int) -> list[Task]:
-    return grid(case=(*(case.name for case in CASES), PREDICTED), run=range(n_runs), seed=seed)
+    counts = {case.name: max(1, round(case.share * n_runs)) for case in CASES} | {PREDICTED: n_runs}
+    return [task for name, count in counts.items() for task in grid(case=name, run=range(count), seed=seed)]
 
 
 def work(case: str, run: int, seed: int) -> Outcome:
     """One data set of a case."""
     if case == PREDICTED:
-        return _regressor(np.random.default_rng([seed, len(CASES), run]))
-    about = next(one for one in CASES if one.name == case)
-    rng = np.random.default_rng([seed, CASES.index(about), run])
+        return _regressor(np.random.default_rng([seed, _NUMBER_OF_PREDICTED, run]))
+    names = [one.name for one in CASES]
+    about = CASES[names.index(case)]
+    rng = np.random.default_rng([seed, names.index(about.data_of or case), run])
     truth = about.make(rng)
     X, fresh = (rng.uniform(-1.0, 1.0, (count, truth.n_inputs)) for count in (about.n_samples, _N_FRESH))
     F, J = truth(X), truth.jacobian(X)
@@ -114,7 +131,7 @@ def work(case: str, run: int, seed: int) -> Outcome:
     new = truth(fresh) + level * rng.normal(size=(_N_FRESH, truth.n_outputs))
     off = np.abs(new - result.decoupling(fresh))
     return {
-        **coverage_of_functions(truth, result),
+        **coverage_of_functions(truth, result, about.bootstrap),
         "predictions": float(np.mean(off <= result.uncertainty_at(fresh, level=LEVEL))),
         "values": float(
             np.mean(
@@ -126,10 +143,10 @@ def work(case: str, run: int, seed: int) -> Outcome:
     }
 
 
-def coverage_of_functions(truth: Decoupling, result: Result) -> Outcome:
+def coverage_of_functions(truth: Decoupling, result: Result, bootstrap: int = 0) -> Outcome:
     """The share of function values at samples that bands hold, and the share of functions that have a band."""
     model, X = result.decoupling, result.samples.X
-    bands, apart = result.uncertainty(level=LEVEL), differences_of_functions(model, truth, X)
+    bands, apart = result.uncertainty(level=LEVEL, bootstrap=bootstrap), differences_of_functions(model, truth, X)
     halves, offs = (
         np.concatenate([table / size for table, size in zip(tables, sizes_of_functions(model, X), strict=True)], axis=1)
         for tables in (bands, apart)

@@ -132,7 +132,7 @@ def test_simulated_data_give_the_errors_that_derivatives_give():
 def test_wrong_questions_about_shapes_are_answered_with_a_way_out():
     with pytest.raises(dc.InputError, match="one entry per layer, 2 here"):
         dc.identifiable(2, 2, (2, 2), (3, 3, 3))
-    with pytest.raises(dc.InputError, match="one per layer"):
+    with pytest.raises(dc.InputError, match="`ranks` must be a tuple of whole numbers"):
         dc.identifiable(2, 2, ())
     with pytest.raises(dc.InputError, match="at most 400 parameters"):
         dc.identifiable(40, 40, 20, 3)
