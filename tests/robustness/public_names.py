@@ -140,6 +140,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "identifiable": {"m": 2, "n": 2, "ranks": 2, "degrees": 3},
     "other_solutions": {"n": 1},
     "uncertainty_at": {"noise": True, "level": 0.9},
+    "uncertainty_of_weights": {"level": 0.9},
     "Estimator": {
         "ranks": 1,
         "degrees": 2,

@@ -129,6 +129,30 @@ def test_simulated_data_give_the_errors_that_derivatives_give():
     assert np.all(np.isinf(fit(noisy(FREE), FREE).uncertainty(bootstrap=2)[0]))
 
 
+@pytest.mark.parametrize(
+    "system", [dc.systems.random_system((3, 2, 3), (3,), rng=0), dc.systems.f2()], ids=["one", "two"]
+)
+def test_errors_of_weights_are_what_weights_vary_by(system):
+    """Simulated data, each fit in the canonical form of the same points."""
+    clean, rng = sampled(system, 60), np.random.default_rng(3)
+    noise = [1e-3 * a.std() for a in (clean.F, clean.J)]
+    units = np.array([1.0, 3.0, 0.2])
+    X, found = clean.X * units + [0.0, 1.0, 0.0], []
+    for _ in range(40):
+        F, J = (a + level * rng.normal(size=a.shape) for a, level in zip((clean.F, clean.J), noise, strict=True))
+        start = found[0].decoupling if found else None
+        solver = dc.VarPro(ridge=0.0) if start is None else dc.VarPro(start=start, ridge=0.0)
+        count = None if start is None else 1
+        samples = dc.Samples(X, F=F, J=J / units)
+        found.append(dc.decouple(samples, system.ranks, system.degrees, solver=solver, n_starts=count, progress=False))
+    errors = found[0].uncertainty_of_weights()
+    for l, error in enumerate(errors):
+        assert np.all(np.isfinite(error))
+        spread = np.std([result.decoupling.W[l] for result in found], axis=0)
+        assert np.all((0.4 * error < spread + 1e-12) & (spread < 2.5 * error + 1e-12))
+    assert all(np.isinf(table).any() for table in fit(noisy(FREE), FREE).uncertainty_of_weights())
+
+
 def test_wrong_questions_about_shapes_are_answered_with_a_way_out():
     with pytest.raises(dc.InputError, match="one entry per layer, 2 here"):
         dc.identifiable(2, 2, (2, 2), (3, 3, 3))

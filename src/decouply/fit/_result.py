@@ -318,6 +318,27 @@ class Result(AbstractResultFacade):
             lambda known: known.of_functions_by_simulation(solver, bootstrap, as_generator(rng), grids),
         )
 
+    def uncertainty_of_weights(self, *, level: float | None = None) -> tuple[Float[ndarray, "_ _"], ...]:
+        """Standard errors of the weights W_0, ..., W_L, one array for each; with a level, half-widths of intervals.
+
+        Scales are those of the model: arguments over a range of length 2, slopes of root mean square 1. What a ridge
+        took from the weights is not among the errors. They are infinite for weights that the data do not determine,
+        and for all if the residuals are not noise.
+
+        Examples
+        --------
+        >>> import decouply as dc, numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(-1, 1, (200, 2))
+        >>> F = (X @ [[1.0], [2.0]]) ** 3 + 0.1 * rng.normal(size=(200, 1))
+        >>> first, last = dc.decouple(dc.Samples(X, F=F), 1, 3, progress=False).uncertainty_of_weights()
+        >>> first.shape, bool(np.all(first < 0.01))
+        ((1, 2), True)
+        """
+        known = Uncertainty(self._linearise_for_errors(self.decoupling, self.samples))
+        factor = np.inf if self._leaves_more_than_noise else 1.0 if level is None else t_quantile(level, known.freedom)
+        return tuple(np.where(error > 0.0, factor * error, 0.0) for error in known.of_weights())
+
     def _errors_of_functions(
         self,
         at: Linearisation,

@@ -33,12 +33,13 @@ from ..least_squares._derivatives import run_chain
 from ..least_squares._parameters import parameters_of
 from ..problem._problem import Problem
 from ..varpro._varpro import VarPro
-from ._canonical_moves import canonical_moves, function_ranges, value_moves
-from ._identifiability import undetermined_functions
+from ._canonical_moves import LayerMoves, canonical_moves, function_ranges, value_moves
+from ._identifiability import free_moves, undetermined_functions
 from ._linearisation import Linearisation
 
 _LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
 _MIN_SHARE_PREDICTED = 0.9  # of the samples: where fits say something about fewer, nothing is known
+_STILL = 1e-5  # of the largest weight: one that moves by less, when parameters change no data, is determined
 _FEWEST_OF_GROUP = 3.0  # degrees of freedom of a group, with fewer of which its noise is that of all
 
 
@@ -93,9 +94,21 @@ class Uncertainty:
         mean square of its slopes and its mean over the samples. Functions that the data do not determine have
         infinite errors.
         """
-        at = self.at
-        # The linearisation may have the model in another writing: arguments and values times these factors.
-        theta, layers = parameters_of(at.problem, at.model), at.problem.layers
+        at, (wider, larger) = self.at, self._factors_of_writing
+        points = None
+        if u is not None:
+            plain = at.model.without_inner_constants()
+            points = [w * (p - g.middle) / g.half_width for w, p, g in zip(wider, u, plain.g, strict=True)]
+        moved = canonical_moves(at, at.moves(self.spread), points)
+        return self._with_distance_and_open(
+            [np.sqrt(np.sum(layer.curves**2, axis=0)) / size for layer, size in zip(moved, larger, strict=True)]
+        )
+
+    @cached_property
+    def _factors_of_writing(self) -> tuple[list[Float[ndarray, " _"]], list[Float[ndarray, " _"]]]:
+        """The linearisation may have the model in another writing: arguments and values times these factors."""
+        at, layers = self.at, self.at.problem.layers
+        theta = parameters_of(at.problem, at.model)
         as_given = function_ranges(layers, theta, run_chain(layers, theta.inner, at.chain.z[0][0]))
         here = function_ranges(layers, at.theta, at.chain)
         wider, larger = (
@@ -105,13 +118,26 @@ class Uncertainty:
             ]
             for i in range(2)
         )
-        points = None
-        if u is not None:
-            plain = at.model.without_inner_constants()
-            points = [w * (p - g.middle) / g.half_width for w, p, g in zip(wider, u, plain.g, strict=True)]
-        moved = canonical_moves(at, at.moves(self.spread), points)
-        return self._with_distance_and_open(
-            [np.sqrt(np.sum(layer.curves**2, axis=0)) / size for layer, size in zip(moved, larger, strict=True)]
+        return wider, larger
+
+    def of_weights(self) -> tuple[Float[ndarray, "_ _"], ...]:
+        """Standard errors of W_0, ..., W_L, with arguments over the same range and slopes of the same size.
+
+        Weights that the data do not determine have infinite errors.
+        """
+        at, units, (wider, larger) = self.at, self.at.problem.units, self._factors_of_writing
+        rows = [g.half_width / w for g, w in zip(at.model.g, wider, strict=True)] + [units.y_scale]
+
+        def changes(layers: list[LayerMoves]) -> list[Float[ndarray, "k _ _"]]:
+            tables = [*(layer.before for layer in layers), layers[-1].after]
+            scaled = [row[:, None] * table for row, table in zip(rows, tables, strict=True)]
+            return [scaled[0] @ units.T.T, *(table * size for table, size in zip(scaled[1:], larger, strict=True))]
+
+        moved, freely = changes(canonical_moves(at, at.moves(self.spread))), changes(free_moves(at)[1])
+        errors = (np.sqrt(np.sum(table**2, axis=0)) for table in moved)
+        return tuple(
+            np.where(np.abs(free).max(axis=0, initial=0.0) > _STILL * np.abs(W).max(), np.inf, error)
+            for error, free, W in zip(errors, freely, at.model.W, strict=True)
         )
 
     def of_functions_by_simulation(
