@@ -219,7 +219,11 @@ def _descend_projected(
             penalty = improved
         if now() > deadline:
             break
-    return _remove_rounding(theta, spaces), used
+    out = unknowns.split((T @ s)[None], theta)  # once more from T s: sums of many steps have errors of rounding
+    for own, b, is_sought in zip(out.b, theta.b, unknowns.offsets, strict=True):
+        if not is_sought:
+            own[:] = b
+    return out, used
 
 
 def _scale_stiffness(unknowns: Unknowns, theta: Parameters, M: Float[ndarray, "N N"]) -> Float[ndarray, "N N"]:
@@ -275,20 +279,6 @@ def _shape_map(
         bounded[width : width + block.shape[1]] = bound
         width += block.shape[1]
     return T, bounded
-
-
-def _remove_rounding(theta: Parameters, spaces: tuple[tuple[tuple[ndarray, ndarray] | None, ...], ...]) -> Parameters:
-    """Coefficients written once more as T s: sums of many steps have errors of rounding."""
-    out = theta.copy()
-    for l, layer in enumerate(spaces):
-        last = int(l == len(spaces) - 1)
-        for j, space in enumerate(layer):
-            if space is not None:
-                T, bounded = space
-                own = slice(last, last + len(T))
-                s = np.linalg.lstsq(T, out.c[l][0, j, own], rcond=None)[0]
-                out.c[l][0, j, own] = T @ np.where(bounded, np.maximum(s, 0.0), s)
-    return out
 
 
 # The answer
