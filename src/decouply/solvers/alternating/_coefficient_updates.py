@@ -30,7 +30,7 @@ from numpy import ndarray
 from ...bases import LayerBasis
 from ..least_squares._fitting_problem import FittingProblem, effective_note, smoothing_weights_at
 from ..least_squares._parameters import parameters_of
-from ..least_squares._roughness_penalty import FIRST_WEIGHT, Penalty
+from ..least_squares._roughness_penalty import FIRST_WEIGHT, LEAST_PARAMETERS, Penalty
 from ..problem._batched_linalg import solve_normal
 from ..problem._problem import Problem
 from ..problem._solution import Solution
@@ -41,7 +41,6 @@ _RANK_TOLERANCE = 1e-10  # singular values below this share of the largest are r
 _WEIGHT_STEPS = 3  # of the weights, in every update
 _FIRST_WEIGHT_SHARE = 1e-3  # weight, as a share of the mean of the diagonal of the equations of a function
 _LOWEST_WEIGHT_SHARE, _HIGHEST_WEIGHT_SHARE = 1e-10, 1e4  # ... and its bounds
-_LEAST_PARAMETERS = 1e-3
 _MISFIT_OF_ROUNDING = 1e-14
 _WEIGHT_OF_NO_VALUES = 1e-12  # weight of values that do not count
 
@@ -242,7 +241,7 @@ class Smoother:
             for i, (P, b) in enumerate(zip(squares, blocks, strict=True)):
                 own = ranks[i] - weight[:, i] * np.sum(inverse[:, b, b] * P, axis=(1, 2))
                 rough = np.einsum("bp,pq,bq->b", c[:, b], P, c[:, b])
-                new = noise * np.maximum(own, _LEAST_PARAMETERS) / np.maximum(rough, 1e-300)
+                new = noise * np.maximum(own, LEAST_PARAMETERS) / np.maximum(rough, 1e-300)
                 weight[:, i] = np.where(
                     wanted[i],
                     np.clip(new, _LOWEST_WEIGHT_SHARE * level[:, i], _HIGHEST_WEIGHT_SHARE * level[:, i]),

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from ..least_squares._parameters import WIDTH_OF_CONSTANTS
 from ..problem._batched_linalg import combine, outer
 from ..problem._problem import Problem
 from ..problem._weighted_rows import by_output, weighted_gram, weighted_squares
@@ -39,7 +40,6 @@ from ._coefficient_updates import CoefficientUpdate, LayerSystem, Smoother
 # Below this share of ||J||^2 the objective from Gram matrices has lost too many digits, and J - J_hat is formed.
 _EXPLICIT_BELOW = 1e-6
 _CHUNK_ENTRIES = 2_000_000  # of J - J_hat that are formed at a time
-_NO_RANGE = 1e-13  # of their size: arguments that do not vary
 
 
 @dataclass
@@ -151,7 +151,7 @@ def basis_tables(problem: Problem, l: int, u: Float[ndarray, "B S r"]) -> tuple[
     if not problem.standard:
         high = np.abs(u).max(axis=1)
         low = -high
-    follows = (high - low > _NO_RANGE * np.abs(high)) & ~layer.free_domain
+    follows = (high - low > WIDTH_OF_CONSTANTS * np.abs(high)) & ~layer.free_domain
     middle = np.where(layer.free_domain, 0.0, (low + high) / 2.0)  # arguments that do not vary stay in the middle
     domain = np.where(follows[..., None], np.stack([low, high], axis=-1), middle[..., None] + np.array([-1.0, 1.0]))
     middle, half = (domain[..., 1] + domain[..., 0]) / 2.0, (domain[..., 1] - domain[..., 0]) / 2.0

@@ -30,6 +30,7 @@ from ...samples._duplicates import originals
 from ...samples._model_errors import canonical_at
 from ...samples._samples import Samples
 from ..least_squares._derivatives import run_chain
+from ..least_squares._logistic_deviance import LARGEST_SHARE
 from ..least_squares._parameters import parameters_of
 from ..problem._problem import Problem
 from ..varpro._varpro import VarPro
@@ -37,7 +38,6 @@ from ._canonical_moves import LayerMoves, canonical_moves, function_ranges, valu
 from ._identifiability import free_moves, undetermined_functions
 from ._linearisation import Linearisation
 
-_LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
 _MIN_SHARE_PREDICTED = 0.9  # of the samples: where fits say something about fewer, nothing is known
 _STILL = 1e-5  # of the largest weight: one that moves by less, when parameters change no data, is determined
 _FEWEST_OF_GROUP = 3.0  # degrees of freedom of a group, with fewer of which its noise is that of all
@@ -325,8 +325,8 @@ def _leave_out_residuals(
         else:  # by the smaller matrix; all other axes have no share
             share, turns = np.linalg.eigh(U.mT @ U)
             axes = U @ turns / np.sqrt(np.maximum(share, np.finfo(float).tiny))[:, None]
-        told[members] = (share.max(axis=1, initial=0.0) < _LARGEST_SHARE)[:, None]
-        share = np.clip(share, 0.0, _LARGEST_SHARE)
+        told[members] = (share.max(axis=1, initial=0.0) < LARGEST_SHARE)[:, None]
+        share = np.clip(share, 0.0, LARGEST_SHARE)
         more = np.einsum("gab,gb,gcb,gc->ga", axes, share / (1.0 - share), axes, r, optimize=True)
         apart[members] = (r + more).reshape(-1, c, a)
     return apart, told

@@ -33,7 +33,7 @@ from ._parallel_gradients import (
     has_enough_equations,
     slopes_of_arguments,
 )
-from ._peeling import MAX_ROUNDS, RelaxedTail, peel
+from ._peeling import COST_MET, MAX_ROUNDS, RelaxedTail, peel
 from ._start_data import Budget, StartData
 from ._tensor_decompositions import cpd_directions, n_products_of_entries, samples_for_paratuck2
 from ._two_layers import two_layers
@@ -57,7 +57,7 @@ _MAX_TAIL_SHARE = 0.8  # of the numbers given: a relaxed model with more coeffic
 # Coefficients of a relaxed tail beyond which the search for the whole model is faster: of two layers, and of more.
 _MAX_TAIL_OF_TWO_LAYERS, _MAX_TAIL = 20, 50
 _DEEPER_ROUNDS = 24  # after a first layer
-_COST_NEARLY_MET, _COST_MET = 1e-4, 1e-23  # relative costs, between which steps to more digits lead
+_COST_NEARLY_MET = 1e-4  # relative: from here steps to more digits lead on
 _SHARPENING_STEPS, _SHARPENING_DAMPING, _SHARPENING_SETTLES_AT = 40, 1e-10, 0.1
 
 
@@ -217,7 +217,7 @@ def _search_at_random(rows: Rows, layers: Layers, rng: np.random.Generator, budg
             eliminated.linearise,
             eliminated.after_step,
             rescale_to_window(rows.X, layers, starts, exactly=True),
-            DescentOptions(max_steps=_RANDOM_STEPS, exact=_COST_MET, halve_at=_HALVINGS),
+            DescentOptions(max_steps=_RANDOM_STEPS, exact=COST_MET, halve_at=_HALVINGS),
             deadline=budget.deadline,
             progress=budget.progress,
         )
@@ -238,7 +238,7 @@ def _search_at_random(rows: Rows, layers: Layers, rng: np.random.Generator, budg
             complete.linearise,
             complete.after_step,
             whole,
-            DescentOptions(max_steps=_SHARED_STEPS, exact=_COST_MET, halve_at=_SHARED_HALVINGS),
+            DescentOptions(max_steps=_SHARED_STEPS, exact=COST_MET, halve_at=_SHARED_HALVINGS),
             deadline=budget.deadline,
             progress=budget.progress,
         )
@@ -257,7 +257,7 @@ def _sharpen(data: StartData, layers: Layers, batch: Parameters, budget: Budget)
         rescale_to_window(data.X, layers, batch, exactly=True),
         DescentOptions(
             max_steps=_SHARPENING_STEPS,
-            exact=_COST_MET,
+            exact=COST_MET,
             first_damping=_SHARPENING_DAMPING,
             settles_at=_SHARPENING_SETTLES_AT,
         ),

@@ -30,7 +30,8 @@ from ._start_data import Budget
 MAX_ROUNDS = 400  # of batches of starts, unless time ends before
 _BATCH_SIZE = 16  # starts of a relaxed search that run side by side
 _RELAXED_STEPS, _HALVINGS = 60, (10, 20, 40)
-_COST_NEARLY_MET, _COST_MET = 1e-8, 1e-23  # relaxed costs: worth more steps, and below which a first layer is believed
+_COST_NEARLY_MET = 1e-8  # relaxed costs that are worth more steps
+COST_MET = 1e-23  # relative: below it a model is believed
 _ELITE_SIZE = 6  # minima of a relaxed search that children are drawn from
 _SAME_COST = 1e-2  # costs within this relative distance are the same minimum
 _AGREEING_STARTS, _MIN_ROUNDS = 3, 40
@@ -156,7 +157,7 @@ def peel(
             relaxed.linearise,
             relaxed.after_step,
             _draw_starts(relaxed, elite, rng),
-            DescentOptions(max_steps=_RELAXED_STEPS, exact=_COST_MET, halve_at=_HALVINGS),
+            DescentOptions(max_steps=_RELAXED_STEPS, exact=COST_MET, halve_at=_HALVINGS),
             deadline=budget.deadline,
             progress=budget.progress,
         )
@@ -179,12 +180,12 @@ def peel(
                 relaxed.linearise_precisely,
                 relaxed.after_step,
                 minimum.theta,
-                DescentOptions(max_steps=_RELAXED_STEPS, exact=_COST_MET, to_rounding=True),
+                DescentOptions(max_steps=_RELAXED_STEPS, exact=COST_MET, to_rounding=True),
                 deadline=budget.deadline,
                 progress=budget.progress,
             )
             minimum.theta, minimum.cost = sharp.theta, float(sharp.cost[0])
-            rest = after(minimum.theta) if minimum.cost <= _COST_MET else None
+            rest = after(minimum.theta) if minimum.cost <= COST_MET else None
             if rest is not None:
                 return _join(minimum.theta, rest)
         enough = _MIN_ROUNDS_OF_NOISE if elite and elite[0].cost > _COST_OF_NOISE else _MIN_ROUNDS

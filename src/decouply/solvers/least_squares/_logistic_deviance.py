@@ -24,7 +24,7 @@ from ._levenberg_marquardt import Dense
 from ._parameters import Parameters
 from ._variable_projection import AbstractResiduals, Complete
 
-_LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
+LARGEST_SHARE = 0.999  # of a sample that parameters follow: a fit without it says nothing there
 
 
 def probabilities(f: Float[ndarray, "S n"]) -> Float[ndarray, "S n"]:
@@ -107,7 +107,7 @@ class Deviance(AbstractResiduals):
         V = Z @ inverse @ Z.mT  # (S, n, n)
         H = _apply_curvature(p, np.broadcast_to(np.eye(f.shape[1]), V.shape))
         V = self.copies[:, None, None] * V
-        stays = np.eye(f.shape[1]) - _LARGEST_SHARE * H @ V
+        stays = np.eye(f.shape[1]) - LARGEST_SHARE * H @ V
         return f - (V @ np.linalg.solve(stays, (self.y - p)[..., None]))[..., 0]
 
     def mean_deviance(self, f: Float[ndarray, "S n"]) -> float:

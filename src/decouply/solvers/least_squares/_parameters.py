@@ -27,7 +27,7 @@ from ..problem._problem import Problem
 
 # Arguments that reach no farther than this and fill so much of the window stay: writing them anew costs digits.
 _WIDEST_REACH, _NARROWEST_HALF_WIDTH = 1.05, 0.7
-_RELATIVE_WIDTH_OF_CONSTANTS = 1e-13  # arguments whose range is smaller, relative to their size, do not vary
+WIDTH_OF_CONSTANTS = 1e-13  # arguments whose range is smaller, relative to their size, do not vary
 _SMALLEST_SCALE = 1e-100  # what is smaller is not divided by
 _BALANCE_ROUNDS = 4  # over all layers, after which parameters hardly become smaller
 _ARGUMENT_FACTORS = np.exp(np.linspace(-1.0, 1.0, 81))  # tried in every round
@@ -321,7 +321,7 @@ def visited_range(
     stays = (
         layer.free_domain
         | ~np.isfinite(half)
-        | (half <= _RELATIVE_WIDTH_OF_CONSTANTS * np.abs(middle))
+        | (half <= WIDTH_OF_CONSTANTS * np.abs(middle))
         | (half <= _SMALLEST_SCALE)
     )
     if not exactly:

@@ -29,7 +29,7 @@ from ._parameters import Parameters, Unknowns
 
 FIRST_WEIGHT = 1e-4  # of all functions, before anything is known
 _LARGEST_WEIGHT_RATIO = 1e3  # factor by which a weight may change at a time
-_LEAST_PARAMETERS = 1e-3
+LEAST_PARAMETERS = 1e-3  # effective ones of a function: with none its weight would be 0 for ever
 _LEAST_ROUGHNESS = 1e-30
 _LEAST_DIAGONAL = 1e-200  # of a Gauss-Newton matrix, as a share of the largest number there
 _SINGULAR_VALUE_OF_ROUNDING = 1e-10  # singular values of a scaled Gauss-Newton matrix below this share count as 0
@@ -155,7 +155,7 @@ class Penalty:
             size = float(np.sum(theta.W[l + 1][:, :, j] ** 2))
             own = self.roots[l].shape[1] - weight * size * float(np.sum(inverse[c_at[:, None], c_at] * P))
             rough = size * float(c @ P @ c)
-            new = noise * max(own, _LEAST_PARAMETERS) / max(rough, _LEAST_ROUGHNESS)
+            new = noise * max(own, LEAST_PARAMETERS) / max(rough, _LEAST_ROUGHNESS)
             weights[l][j] = np.clip(new, weight / _LARGEST_WEIGHT_RATIO, weight * _LARGEST_WEIGHT_RATIO)
         return dataclasses.replace(self, weights=tuple(weights)), used
 

@@ -194,7 +194,6 @@ class Ranges:
     low_X: Float[ndarray, " m"]
     high_X: Float[ndarray, " m"]
     low_F: Float[ndarray, " n"]
-    high_F: Float[ndarray, " n"]
     largest: dict[str, float]  # absolute entry of X, F, J and weights, as far as they are known
     total_weight: float
     mean_X: Float[ndarray, " m"]
@@ -225,9 +224,7 @@ class Ranges:
         of_slopes, floor = floors
         constant_X, constant_F = constant
         total_weight = float(w[0])
-        return cls(
-            low_X, high_X, low_F, high_F, largest, total_weight, *means, constant_X, constant_F, floor, of_slopes
-        )
+        return cls(low_X, high_X, low_F, largest, total_weight, *means, constant_X, constant_F, floor, of_slopes)
 
 
 @dataclass(frozen=True)
