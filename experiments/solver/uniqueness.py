@@ -40,7 +40,8 @@ def work(m: int, n: int, ranks: list[int], degrees: list[int], seed: int) -> Out
     """One shape."""
     found = identifiable(m, n, ranks, degrees)
     wanted = found.n_parameters - found.n_ambiguities
-    return {"unique": found.locally_unique, "rank": found.rank, "wanted": wanted, "free": found.in_words}
+    known = {"unique": found.locally_unique, "rank": found.rank, "wanted": wanted, "free": found.in_words}
+    return known | {"theorem": found.theorem}
 
 
 def table(content: Content) -> str:
@@ -51,23 +52,30 @@ def table(content: Content) -> str:
         for d in DEGREES:
             runs = [run for run in matching(content["runs"], m=m, n=n, degrees=[d]) if run["unique"]]
             cells.append(str(max((run["ranks"][0] for run in runs), default=0)))
-        rows.append([str(m), str(n), *cells, str(m * n)])
-    single = markdown(["inputs", "outputs", *(f"degree {d}" for d in DEGREES), "m·n"], rows)
+        # At the largest degree: the others determine fewer slopes.
+        everywhere = max((run["ranks"][0] for run in runs if run["theorem"]), default=0)
+        rows.append([str(m), str(n), *cells, str(m * n), str(everywhere)])
+    head = ["inputs", "outputs", *(f"degree {d}" for d in DEGREES), "m·n", f"by Kruskal, degree {DEGREES[-1]}"]
+    single = markdown(head, rows)
     rows = [
         [
             "-".join(map(str, (run["m"], *run["ranks"], run["n"]))),
             ", ".join(map(str, run["degrees"])),
             "yes" if run["unique"] else "no",
             f"{run['rank']} of {run['wanted']}",
+            run["theorem"] or "–",
             (run["free"] or "–").replace("_", "\\_"),
         ]
         for run in content["runs"]
         if len(run["ranks"]) > 1
     ]
-    deep = markdown(["shape", "degrees", "locally unique", "parameters determined", "free functions"], rows)
+    deep = markdown(
+        ["shape", "degrees", "locally unique", "parameters determined", "unique everywhere by", "free functions"], rows
+    )
     return "\n\n".join(
         [
-            "One layer: the largest number of functions that values and Jacobians determine, up to scales.",
+            "One layer: the largest number of functions that values and Jacobians determine locally, up to scales. In "
+            "the last column, that for which Kruskal's theorem rules out other models anywhere.",
             single,
             "Two and more layers, shape by shape:",
             deep,
