@@ -24,11 +24,10 @@ from ..samples._samples import Samples
 from ..solvers import Problem, Solution, StartRow
 from ..solvers._shape_constraints import with_shapes
 from ..solvers.inference._uniqueness import identifiability_of_shape
-from ..solvers.problem._pilot import prepare_solve
 from ..solvers.problem._prepared_samples import ROUNDING, PreparedSamples
 from ..solvers.problem._problem import ModelShape
 from ..solvers.problem._solution import Status
-from ..solvers.problem._solver import smoothing_of
+from ..solvers.problem._solver import prepare_solve, smoothing_of
 from ._relative_errors import Measure
 from ._result import BORDER, OPEN, Result
 from ._settings import Settings
