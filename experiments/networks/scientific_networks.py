@@ -254,8 +254,9 @@ def _airfoils(count: int, rng: np.random.Generator) -> Tensor:
 
 
 def table(content: Content) -> str:
+    draws = "one draw" if content["n_runs"] == 1 else f"median of {content['n_runs']} draws"
     blocks = [
-        f"Errors in percent at {_N_TEST} fresh inputs, median of {content['n_runs']} draws; {content['inputs']} inputs "
+        f"Errors in percent at {_N_TEST} fresh inputs, {draws}; {content['inputs']} inputs "
         f"and {content['steps']} steps for everybody, seed {content['seed']}."
     ]
     for case in dict.fromkeys(run["case"] for run in content["runs"]):
