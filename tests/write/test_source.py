@@ -16,7 +16,8 @@ from decouply.bases import OWN_BASES
 from decouply.write._source import compiled
 from tests.write.models import OUTSIDES, every_kind, is_inside, mixed_models, own_basis, points, random_model
 
-GCC = shutil.which("gcc")
+GCC, OCTAVE = shutil.which("gcc"), shutil.which("octave")
+needs_octave = pytest.mark.skipif(OCTAVE is None, reason="needs octave to run the MATLAB source: install it")
 needs_gcc = pytest.mark.skipif(GCC is None, reason="needs gcc to compile the C source: install it")
 FLAGS = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 
@@ -112,6 +113,29 @@ def test_high_degrees_lose_no_digits_on_the_domain(cls, degree, tmp_path):
         assert max(c_errors([model], tmp_path, X, (2, 2))) < 1e-12
 
 
+def of_octave(sources, folder, X, shape=(3, 2)):
+    """Values and Jacobians of MATLAB sources, one after the other, by one process."""
+    m, n = shape
+    for i, source in enumerate(sources):
+        (folder / f"f{i}.m").write_text(source.replace("[y, J] = f(x)", f"[y, J] = f{i}(x)", 1))
+    X.tofile(folder / "X.bin")
+    runs = (f"for x = X, [y, J] = f{i}(x); fwrite(out, [y; J'(:)], 'double'); end" for i in range(len(sources)))
+    lines = [f"X = fread(fopen('X.bin'), [{m}, Inf], 'double'); out = fopen('out.bin', 'w');", *runs, "fclose(out);"]
+    (folder / "run_all.m").write_text("\n".join(lines))
+    done = subprocess.run([OCTAVE, "--no-gui", "--norc", "run_all.m"], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = np.fromfile(folder / "out.bin").reshape(len(sources), len(X), n * (1 + m))
+    return [(one[:, :n], one[:, n:].reshape(-1, n, m)) for one in found]
+
+
+@needs_octave
+def test_matlab_computes_the_models_of_all_bases(tmp_path):
+    models = [model for cls in OWN_BASES for model in every_kind(cls)] + list(mixed_models())
+    X = points(12)
+    for model, found in zip(models, of_octave([m.formula("matlab") for m in models], tmp_path, X), strict=True):
+        assert errors(found, model, X) < 1e-12
+
+
 def test_monomials_of_any_degree_can_be_compiled():
     model = dc.Decoupling([[[1.0]], [[1.0]]], [dc.Functions(dc.Monomial(250), np.ones((1, 251)))])
     X = np.linspace(-1.0, 1.0, 9)[:, None]
@@ -132,6 +156,15 @@ def test_what_is_not_a_number_stays_so():
     for outside in OUTSIDES:
         f = compiled(random_model([(dc.Chebyshev(3),)], outside).formula("python"))
         assert np.isnan(f(np.nan, 0.0, 0.0)).all()
+
+
+@needs_octave
+def test_what_is_not_a_number_stays_so_in_matlab(tmp_path):
+    """The functions max and min of MATLAB would give the other number."""
+    sources = [random_model([(dc.Chebyshev(3),)], outside).formula("matlab") for outside in OUTSIDES]
+    sources += [random_model([(dc.bases.Saturation(), dc.Spline(3))]).formula("matlab")]
+    for values, slopes in of_octave(sources, tmp_path, np.array([[np.nan, 0.0, 0.0]])):
+        assert np.isnan(values).all() and np.isnan(slopes).all()
 
 
 @pytest.mark.parametrize("outside", OUTSIDES)

@@ -37,6 +37,16 @@ from ._trees import (
 _DEEPEST = 40  # brackets within brackets, before a part gets a name
 _IDENTIFIER = re.compile(r"\w+")
 _SUM, _PRODUCT, _ATOM = range(3)  # how firmly a text holds together
+_CLIPPED = (  # in MATLAB, whose max and min hide what is not a number
+    "",
+    "function t = clipped(t, low, high)",
+    "if t < low",
+    "    t = low;",
+    "elseif t > high",
+    "    t = high;",
+    "end",
+    "end",
+)
 
 
 def compiled(source: str) -> Callable[..., Any]:
@@ -127,6 +137,7 @@ def matlab_source(
     source.write(equations(model, given, values, shifted=False, rounded=rounded))
     of_values = source.lines([name.text for name in values])
     lines = [f"function {'[y, J]' if jacobian else 'y'} = f(x)", f"% {model!r}"]
+    called = source.called
     lines += [f"%   {entry.text}: {label(name.text)}" for entry, name in zip(given, x, strict=True)]
     lines += [f"%   y({i + 1}): {label(name.text)}" for i, name in enumerate(y)]
     lines += ["%   J(i, j): derivative of y(i) by x(j)"] if jacobian else []
@@ -136,8 +147,10 @@ def matlab_source(
         source.write(slopes)
         of_slopes = source.lines([one.text for row in entries for one in row])
         lines += ["if nargout > 1", *(f"    {line}" for line in of_slopes if line not in of_values)]
+        called |= source.called
         lines += [f"    J = [{'; '.join(', '.join(one.text for one in row) for row in entries)}];", "end"]
-    return "\n".join([*lines, "end"]) + "\n"
+    own = _CLIPPED if "clipped" in called else ()
+    return "\n".join([*lines, "end", *own]) + "\n"
 
 
 # Languages
@@ -328,20 +341,17 @@ class _C(_AbstractSource):
 
 @final
 class _Matlab(_AbstractSource):
-    names: ClassVar = {name: name for name in ("cos", "sin", "tanh", "exp", "log", "abs")}
+    names: ClassVar = {name: name for name in ("cos", "sin", "tanh", "exp", "log", "abs", "clipped")}
 
     def assignment(self, target: str, value: str) -> str:
         return f"{target} = {value};"
 
     def clip(self, argument: str, low: float, high: float) -> str:
-        text = argument
-        for end, called in ((low, "max"), (high, "min")):
-            text = f"{called}({text}, {end!r})" if np.isfinite(end) else text
-        return text
+        return f"clipped({argument}, {', '.join(repr(end).replace('inf', 'Inf') for end in (low, high))})"
 
     def within(self, argument: str, low: float, high: float) -> str:
-        compared = [f"{argument} {sign} {end!r}" for sign, end in ((">=", low), ("<", high)) if np.isfinite(end)]
-        return f"double({' && '.join(compared)})"
+        compared = [f"{argument} {sign} {end!r}" for sign, end in (("<", low), (">=", high)) if np.isfinite(end)]
+        return f"double(~({' || '.join(compared)}))"
 
 
 def _joined_sum(inside: list[_Written]) -> str:

@@ -38,7 +38,7 @@ _CALLED = {
         floor fma fmax fmin fmod fpclassify frexp gamma hypot ilogb isfinite isinf isnan isnormal j0 j1 jn ldexp lgamma
         llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow remainder
         remquo rint round scalbln scalbn signbit sin sinh sqrt tan tanh tgamma trunc y0 y1 yn""",
-    "matlab": "abs cos exp log max min sin tanh",
+    "matlab": "abs clipped cos double exp log sin tanh",
 }
 
 
