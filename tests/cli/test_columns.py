@@ -9,7 +9,6 @@ import pytest
 
 import decouply as dc
 from decouply.cli import _main
-from decouply.cli._columns import written_formula
 from tests.cli import run_here
 from tests.strategies import points
 
@@ -179,14 +178,14 @@ def test_names_may_hold_commas_and_blanks(folder):
 
 def test_names_that_python_does_not_take_are_changed_in_source_only():
     model = dc.systems.random_system((2, 2, 1), (2,), rng=0)
-    source = written_formula(model, "python", ODD, ("y/x",))
+    named = model.with_names(ODD, ("y/x",))
+    source = named.formula("python")
     comments = "# coding: utf-8\n# air_temp_C: air temp (°C)\n# class_: class\n# y_x: y/x\n"
     assert source.startswith(f"{comments}def f(air_temp_C, class_):\n")
     space = {}
     exec(source, space)
     assert np.allclose(space["f"](*X.T)[0], model(X)[:, 0])
-    assert "air temp (°C)" in written_formula(model, "text", ODD, ("y/x",))
-    assert "\\mathrm{class}" in written_formula(model, "latex", ODD, ("y/x",))
-    assert "x1" in written_formula(model, "text", None, None)
-    half = written_formula(model, "python", None, ("y/x",))
+    assert "air temp (°C)" in named.formula()
+    assert "\\mathrm{class}" in named.formula("latex")
+    half = model.with_names(None, ("y/x",)).formula("python")
     assert "# y_x: y/x" in half and "def f(x1, x2):" in half

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from matplotlib.text import Text
 
 import decouply as dc
-from decouply.cli._columns import written_formula
 from decouply.model._names import as_html, as_latex, is_python_name, label, names, printable, python_names
 from decouply.report._layout import Layout
 from decouply.report._page import page
@@ -125,9 +124,13 @@ def test_python_names_are_identifiers_as_python_reads_them(given):
 @pytest.mark.parametrize("model", [MODEL, WAVE], ids=["polynomial", "wave"])
 @pytest.mark.parametrize("name", HOSTILE, ids=short)
 def test_source_has_the_same_tree_whatever_the_names(model, name):
-    plain = written_formula(model, "python", ("p", "q"), ("r",))
+    plain = model.with_names(("p", "q"), ("r",)).formula("python")
     for inputs, outputs in ((("p", name), ("r",)), ((name, "q"), ("r",)), (("p", "q"), (name,))):
-        source = written_formula(model, "python", inputs, outputs)
+        if not name.strip():
+            with pytest.raises(dc.InputError, match="none of them empty"):
+                model.with_names(inputs, outputs)
+            continue
+        source = model.with_names(inputs, outputs).formula("python")
         assert shape(source) == shape(plain) and not hidden(source)
         kinds = [type(node) for node in ast.parse(source).body]
         assert kinds == [ast.ImportFrom] * (model is WAVE) + 2 * [ast.FunctionDef]

@@ -13,6 +13,7 @@ import tempfile
 import tokenize
 import unicodedata
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from html.parser import HTMLParser
@@ -77,6 +78,7 @@ MODEL = dc.Decoupling(
 )
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (12, 2))
 PLAIN = ("p", "q"), ("r", "s")
+C_COMMENT = r"/\*.*?\*/"
 
 _SAME = 0.2  # share of names in which outputs are called as inputs are
 
@@ -156,12 +158,6 @@ def _python(named: Named) -> Any:
     return _source(MODEL.with_names(*named).formula("python"))
 
 
-def _python_of_the_command(named: Named) -> Any:
-    from decouply.cli._columns import written_formula
-
-    return _source(written_formula(MODEL, "python", *named))
-
-
 def _source(source: str) -> Any:
     tree = shape(_visible(source))
     coding, _ = tokenize.detect_encoding(io.BytesIO(source.encode()).readline)
@@ -187,13 +183,39 @@ def _without_comments(source: str, comment: str) -> str:
 
 
 def _c(named: Named) -> Any:
-    return _without_comments(_formula("c", named), r"/\*.*?\*/")
+    return _without_comments(_formula("c", named), C_COMMENT)
 
 
 def _matlab(named: Named) -> Any:
     written = _formula("matlab", named)
     assert not re.search(r"^\s*%[{}]\s*$", written, re.MULTILINE)  # a block of comments
     return re.sub(r"%.*", "", written)
+
+
+def _step(language: Any, comment: str) -> Callable[[Named], Any]:
+    """A model with one state, as a function that makes a step."""
+
+    def write(named: Named) -> Any:
+        from decouply.write._step_source import step_source
+
+        return _without_comments(step_source(MODEL.with_names(*named), 1, language, "one_step"), comment)
+
+    return write
+
+
+def _fmu(named: Named) -> Any:
+    """The description is valid, and as it is with plain names but for units; sources differ in comments alone."""
+    from fmpy.validation import validate_fmu
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder, "m.fmu"))
+        MODEL.with_names(*named).save_fmu(path)
+        problems = validate_fmu(path)
+        with zipfile.ZipFile(path) as archive:
+            about, code = (archive.read(name).decode() for name in ("modelDescription.xml", "sources/model.c"))
+    elements = [node for node in ElementTree.fromstring(_visible(about)).iter() if "Unit" not in node.tag[:5]]
+    shape = [(node.tag, sorted(set(node.attrib) - {"unit"})) for node in elements]
+    return problems, shape, re.sub(r'"[-0-9a-f]{36}"', "", _without_comments(code, C_COMMENT))
 
 
 @cache
@@ -284,11 +306,13 @@ WRITERS: dict[str, Callable[[Named], Any]] = {
     "html": _html,
     "latex": _latex,
     "python": _python,
-    "python of the command": _python_of_the_command,
     "values of the source": _values_of_source,
     "sympy": _sympy,
     "c": _c,
     "matlab": _matlab,
+    "step in c": _step("c", C_COMMENT),
+    "step in matlab": _step("matlab", "%[^\n]*"),
+    "fmu": _fmu,
     "page": _page,
     "notebook": _notebook,
     "svg": _svg,

@@ -17,7 +17,6 @@ from ..model._names import label
 from ._options import Given, name_list
 
 if TYPE_CHECKING:
-    from ..model._decoupling import Decoupling
     from ..samples.readers._table import Look, Reading
 
 FORMULAS = ("text", "latex", "python", "c", "matlab")
@@ -161,20 +160,3 @@ def _series_note(found: Look, file: str, inputs: tuple[str, ...], outputs: tuple
         f"model, run: decouply identify {shlex.quote(file)} --inputs {shlex.quote(','.join(inputs))} "
         f"--outputs {shlex.quote(','.join(outputs))}",
     )
-
-
-def written_formula(
-    model: Decoupling, kind: str, inputs: tuple[str, ...] | None, outputs: tuple[str, ...] | None
-) -> str:
-    """The model written out with the names of its signals; Python source gets names that Python takes."""
-    from ..model._names import python_names
-
-    if kind != "python":
-        return str(model.formula(kind, inputs=inputs, outputs=outputs))  # type: ignore[arg-type]
-    inputs = inputs or tuple(f"x{i + 1}" for i in range(model.n_inputs))
-    outputs = outputs or tuple(f"y{i + 1}" for i in range(model.n_outputs))
-    near = python_names((*inputs, *outputs))
-    changed = [f"# {new}: {label(old)}\n" for old, new in zip((*inputs, *outputs), near, strict=True) if old != new]
-    # Python looks for the coding of a file in its first comments, where a name could pretend to be one.
-    head = ["# coding: utf-8\n", *changed] if changed else []
-    return "".join(head) + str(model.formula("python", inputs=near[: len(inputs)], outputs=near[len(inputs) :]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._columns import FORMULAS, chosen_columns, read_columns, written_formula
+from ._columns import FORMULAS, chosen_columns, read_columns
 from ._options import (
     COLUMNS,
     PICTURE,
@@ -187,12 +187,7 @@ def fit(file: str, given: Given) -> None:
         progress(stage="writing")
         if given.model_path is not None:
             result.save(given.model_path, samples=samples.in_memory and samples.n_numbers <= _MOST_KEPT)
-        model = result.decoupling
-        written = None
-        if given.formula is not None:
-            written = written_formula(model, given.formula, model.inputs, model.outputs)
-            if given.formula in ("text", "latex"):  # as far as the data can tell
-                written = str(result.formula(given.formula))
+        written = None if given.formula is None else str(result.formula(given.formula))  # as far as the data can tell
         if given.report_path is not None:
             from ..report import write_report
 

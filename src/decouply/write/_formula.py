@@ -74,9 +74,8 @@ def formula(
     x_names, y_names = _python_names(x, given=inputs is not None), _python_names(y, given=outputs is not None)
     if kind == "sympy":
         return sympy_expressions(model, x_names, y_names, written, rounded=rounded)
-    pairs = zip((*x_names, *y_names), (*x, *y), strict=True)
-    said = [(new.python, old.given) for new, old in pairs if new is not old and old.given != new.python]
-    return python_source(model, x_names, y_names, written, rounded=rounded, jacobian=jacobian, said=said)
+    called = [name.given for name in (*x, *y)]
+    return python_source(model, x_names, y_names, written, rounded=rounded, jacobian=jacobian, called=called)
 
 
 def result_formula(

@@ -67,9 +67,9 @@ def python_source(
     *,
     rounded: bool,
     jacobian: bool,
-    said: Sequence[tuple[str, str]],
+    called: Sequence[str],
 ) -> str:
-    """Functions f and f_jacobian of the inputs; `said` holds identifiers and the names that they stand for."""
+    """Functions f and f_jacobian of the inputs; `called` holds what inputs and outputs are called elsewhere, or ""."""
     if {name.python for name in x} & {name.python for name in y}:  # inputs are needed until all outputs are known
         own = free_letter("yoq", x)
         y = tuple(Name(own, (i + 1,)) for i in range(len(y)))
@@ -78,19 +78,20 @@ def python_source(
         slopes, entries = jacobian_equations(model, x, (*x, *y), rounded=rounded)
         rows = [f"({_tuple([name.python for name in row])})" for row in entries]
         bodies.append(("f_jacobian", slopes, tuple(name for row in entries for name in row), _tuple(rows)))
-    head = [f"# {new}: {label(old)}" for new, old in said]
+    pairs = zip((*x, *y), called, strict=True)
+    head = [f"# {new.python}: {label(old)}" for new, old in pairs if old not in ("", new.python)]
     # Python looks for the coding of a file in its first comments, where a name could pretend to be one.
     lines = ["# coding: utf-8", *head] if head else []
-    called: set[str] = set()
+    imported: set[str] = set()
     functions = []
     for name, body, results, returned in bodies:
         source = _Python(shown, (*x, *y))
         source.write(body)
         kept = source.lines([one.python for one in results])
-        called |= source.called
+        imported |= source.called
         functions += [f"def {name}({', '.join(one.python for one in x)}):", *kept, f"    return {returned}", "", ""]
-    imported = [name for name in ("cos", "exp", "log", "sin", "tanh") if name in called]
-    lines += [f"from numpy import {', '.join(imported)}", ""] if imported else []
+    imported -= {"abs"}  # Python's own
+    lines += [f"from numpy import {', '.join(sorted(imported))}", ""] if imported else []
     return "\n".join([*lines, *functions[:-2]]) + "\n"
 
 
@@ -136,8 +137,8 @@ def matlab_source(
     source = _Matlab(shown, (*given, *values))
     source.write(equations(model, given, values, shifted=False, rounded=rounded))
     of_values = source.lines([name.text for name in values])
-    lines = [f"function {'[y, J]' if jacobian else 'y'} = f(x)", f"% {model!r}"]
     called = source.called
+    lines = [f"function {'[y, J]' if jacobian else 'y'} = f(x)", f"% {model!r}"]
     lines += [f"%   {entry.text}: {label(name.text)}" for entry, name in zip(given, x, strict=True)]
     lines += [f"%   y({i + 1}): {label(name.text)}" for i, name in enumerate(y)]
     lines += ["%   J(i, j): derivative of y(i) by x(j)"] if jacobian else []
@@ -146,8 +147,8 @@ def matlab_source(
         slopes, entries = jacobian_equations(model, given, (*given, *values), rounded=rounded)
         source.write(slopes)
         of_slopes = source.lines([one.text for row in entries for one in row])
-        lines += ["if nargout > 1", *(f"    {line}" for line in of_slopes if line not in of_values)]
         called |= source.called
+        lines += ["if nargout > 1", *(f"    {line}" for line in of_slopes if line not in of_values)]
         lines += [f"    J = [{'; '.join(', '.join(one.text for one in row) for row in entries)}];", "end"]
     own = _CLIPPED if "clipped" in called else ()
     return "\n".join([*lines, "end", *own]) + "\n"
