@@ -186,6 +186,8 @@ def test_a_record_unpacks_and_scores_without_its_initial_window():
     assert record.rmse(off) == pytest.approx(1.0)
     assert record.relative_rmse(off) == pytest.approx(100.0 / np.std(y[10:]))
     assert record.rmse(off[:, None]) == pytest.approx(1.0)
+    far = dc.data.Record("r", 1.5e308 * np.eye(16)[0], -1.5e308 * np.eye(16)[0], 0.1)
+    assert far.rmse(-far.y) == pytest.approx(7.5e307)  # the error itself is no number
     for act, message in [
         (lambda: record.rmse(y[:50]), "100 outputs"),
         (lambda: record.rmse("abc"), "real numbers"),

@@ -30,7 +30,7 @@ def compress(program: str, given: Given) -> None:
     """Replace parts of PROGRAM, written by torch.export.save, by decouplings, and report what changed.
 
     Parts have the names that they had in the network before it was exported; export it with a dynamic number of
-    samples. No labels are needed. PyTorch reads the file, so open only programs that you trust.
+    samples. No labels are needed. The library checks PROGRAM, and loads a copy of what it knows.
 
     \b
     decouply compress net.pt2 --parts 'blocks.*.mlp' --data inputs.npy --budget 0.25 --to small.pt2

@@ -124,8 +124,8 @@ class Record:
 
         Several outputs count together; `relative_rmse` gives each of them the same weight.
         """
-        error = self._error(y_hat)
-        return _norm(error / np.sqrt(error.size))
+        half = self._half_error(y_hat)
+        return 2.0 * _norm(half / np.sqrt(half.size))
 
     def relative_rmse(self, y_hat: object) -> float:
         """The same in percent of the standard deviation of y, of each output its own."""
@@ -135,9 +135,10 @@ class Record:
         spread = np.std(scored / scale, axis=0)
         if not np.all(spread):
             raise InputError("`y` must vary for an error relative to its standard deviation. It is constant.")
-        return 100.0 * _norm(self._error(y_hat) / scale / spread / np.sqrt(scored.size))
+        return 200.0 * _norm(self._half_error(y_hat) / scale / spread / np.sqrt(scored.size))
 
-    def _error(self, y_hat: object) -> Float[ndarray, "_ *outputs"]:
+    def _half_error(self, y_hat: object) -> Float[ndarray, "_ *outputs"]:
+        """Half of the error: twice the largest number is none."""
         given = read_array("`y_hat` must be an array of real numbers", y_hat)
         if given.dtype.kind not in "fiu":
             raise InputError(f"`y_hat` must be an array of real numbers. Got entries of type {given.dtype}.")
@@ -146,7 +147,7 @@ class Record:
             size = f"have shape {self.y.shape}" if several else f"hold {self.y.size} outputs"
             raise InputError(f"`y_hat` must {size}, like the record. Got shape {given.shape}.")
         with np.errstate(over="ignore", invalid="ignore"):  # simulations may diverge
-            return (self.y - given.astype(float).reshape(self.y.shape))[self.n_init :]
+            return (self.y / 2.0 - given.astype(float).reshape(self.y.shape) / 2.0)[self.n_init :]
 
     def __repr__(self) -> str:
         return f"Record({self.name!r}, {len(self)} samples every {self.sampling_time:.6g} s, n_init={self.n_init})"
