@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -37,6 +37,8 @@ from ._step_source import near_function_name
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-std=c99", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-DFMI2_OVERRIDE_FUNCTION_PREFIX")
 _SECONDS = 300.0  # for a compiler
+# The folder of a platform in an FMU, without the bits of an address, and how its libraries end.
+_PLATFORMS = {"darwin": ("darwin", ".dylib"), "win32": ("win", ".dll")}
 Attributes = dict[str, Any]  # texts, of an element of XML
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same model gives the same file
 
@@ -66,18 +68,13 @@ def save_fmu(
         "sources/model.c": code.encode(),
     }
     if (binary := _binary(code)) is not None:
-        folder, ending = _platform()
-        members[f"binaries/{folder}/{name}{ending}"] = binary
-    with replace_file(path) as stream:
-        _write_archive(stream, members)
-
-
-def _write_archive(stream: IO[bytes], members: dict[str, bytes]) -> None:
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            entry = zipfile.ZipInfo(name, _DATE)
+        folder, ending = _PLATFORMS.get(sys.platform, ("linux", ".so"))
+        members[f"binaries/{folder}{8 * struct.calcsize('P')}/{name}{ending}"] = binary
+    with replace_file(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, content in members.items():
+            entry = zipfile.ZipInfo(member, _DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if name.startswith("binaries/") else 0o644) << 16
+            entry.external_attr = (0o755 if member.startswith("binaries/") else 0o644) << 16
             archive.writestr(entry, content)
 
 
@@ -111,14 +108,6 @@ def input_starts(step: Decoupling) -> Float[ndarray, " m"]:
     return np.linalg.lstsq(step.W[0], middle, rcond=None)[0] if middle.any() else np.zeros(step.n_inputs)
 
 
-def _platform() -> tuple[str, str]:
-    """The folder of this platform in an FMU, and how its libraries end."""
-    bits = 8 * struct.calcsize("P")
-    systems = {"darwin": ("darwin", ".dylib"), "win32": ("win", ".dll")}
-    folder, ending = systems.get(sys.platform, ("linux", ".so"))
-    return f"{folder}{bits}", ending
-
-
 def _binary(code: str) -> bytes | None:
     """The library of these sources, if there is a compiler."""
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
@@ -131,14 +120,12 @@ def _binary(code: str) -> bytes | None:
         source.write_text(code, encoding="utf-8")
         command = [compiler, *_FLAGS, str(source), "-o", str(library), "-lm"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            warn(f"{without}: {compiler} could not be run. {error}.", stacklevel=4)
+            subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
+            return library.read_bytes()
+        except (OSError, subprocess.SubprocessError) as error:
+            said = getattr(error, "stderr", None) or error
+            warn(f"{without}: {compiler} failed. {short_repr(said)}.", stacklevel=4)
             return None
-        if done.returncode:
-            warn(f"{without}: {compiler} failed. {short_repr(done.stderr)}.", stacklevel=4)
-            return None
-        return library.read_bytes()
 
 
 # Description
@@ -203,16 +190,12 @@ def _variables(step: Decoupling, states: Float[ndarray, " n"]) -> list[dict[str,
     called = [*called[n : len(called) - n], *called[:n], *called[len(called) - n :]]
     kinds = [("input", "continuous", "")] * (step.n_inputs - n) + [("output", "continuous", "")] * len(taken)
     kinds += [("parameter", "fixed", "exact")] * n + [("local", "discrete", "")] * n
-    starts = [*map(_number, input_starts(step)[n:]), *[""] * len(taken), *map(_number, states), *[""] * n]
+    starts = [*map(repr, input_starts(step)[n:].tolist()), *[""] * len(taken), *map(repr, states.tolist()), *[""] * n]
     told = [*given[n:], *taken, *(f"{name} at the first sample" for name in given[:n]), *given[:n]]
     keys = ("name", "description", "unit", "causality", "variability", "initial", "start")
     units = [unit for _, unit in (*pairs, *pairs[len(pairs) - n :])]
     rows = zip(called, labels(told), units, kinds, starts, strict=True)
     return [dict(zip(keys, (name, about, unit, *kind, start), strict=True)) for name, about, unit, kind, start in rows]
-
-
-def _number(value: float) -> str:
-    return repr(float(value))
 
 
 def _dependencies(step: Decoupling) -> ndarray:

@@ -107,7 +107,7 @@ def _content(model: Decoupling, names: tuple[str, ...], graph: _Graph) -> Any:  
         if J:
             here = np.concatenate(groups)
             weights = W[np.ix_(here, order)] / g.half_width[here, None]
-            chain = graph.scaled_rows(graph.concat(slopes), graph.times(weights, chain))
+            chain = graph.product([graph.as_columns(graph.concat(slopes)), graph.times(weights, chain)])  # D_l W_l ...
             order = here
     graph.place = f"{model.n_layers + 1}"
     bias = model.W[-1] @ constant + (0.0 if model.offset is None else model.offset)
@@ -270,9 +270,9 @@ class _Graph(AbstractAlgebra[str]):
         inside = asked[0] if len(asked) == 1 else self._node("And", *asked)
         return self._node("Cast", inside, to=self._onnx.helper.np_dtype_to_tensor_dtype(self._dtype))
 
-    def scaled_rows(self, slopes: str, matrices: str) -> str:
-        """diag(slopes) times matrices, one for each sample or one for all."""
-        return self._node("Mul", self._node("Unsqueeze", slopes, self._whole_number(2)), matrices)
+    def as_columns(self, rows: str) -> str:
+        """(S, r) as (S, r, 1)."""
+        return self._node("Unsqueeze", rows, self._whole_number(2))
 
     def times(self, W: np.ndarray, matrices: str) -> str:
         """W times matrices, or W itself if there are none."""
