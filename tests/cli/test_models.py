@@ -213,7 +213,8 @@ def test_help_fits_eighty_columns(command):
 
 def test_notes_call_arguments_by_the_options_that_exist():
     context = click.Context(decouply.commands["fit"], parent=click.Context(decouply, info_name="decouply"))
-    told = by_options("Raise `max_seconds` or `max_ranks`; `nothing` is no option.", context)
+    with context:
+        told = by_options("Raise `max_seconds` or `max_ranks`; `nothing` is no option.")
     assert told == "Raise --max-seconds or --max-ranks of `decouply select`; `nothing` is no option."
 
 

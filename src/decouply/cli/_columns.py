@@ -123,9 +123,9 @@ def _listed(names: Sequence[str]) -> str:
 def _show(found: Look, file: str) -> None:
     from .._support._errors import pluralised
     from ..model._names import printable
-    from ._output import plain_table, print_table
+    from ._output import print_table, table_of
 
-    table = plain_table(f"{file}: {pluralised(found.n_rows, 'row')}, {pluralised(len(found.columns), 'column')}")
+    table = table_of(f"{file}: {pluralised(found.n_rows, 'row')}, {pluralised(len(found.columns), 'column')}")
     for column in found.columns[:_MOST_ROWS]:
         table.add_row(printable(column.name), column.words)
     if len(found.columns) > _MOST_ROWS:

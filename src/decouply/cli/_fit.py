@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +17,7 @@ from ._options import (
     Given,
     SectionCommand,
     basis_class,
+    by_options,
     check_targets,
     command_line,
     number_list,
@@ -202,18 +202,10 @@ def fit(file: str, given: Given) -> None:
         if given.details:
             print_table(result_table(result, judged))
         say_paths(Model=given.model_path, Report=given.report_path)
-        say_next(*_next_commands(given))
+        model = shlex.quote(given.model_path or "")
+        say_next(f"decouply plot {model}", f"decouply predict {model} new.csv", given=given)
     if result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
-
-
-def _next_commands(given: Given) -> tuple[str, ...]:
-    """What can be done with a model that was fitted."""
-    if given.model_path is None:
-        page = "" if given.report_path else ", --report page.html for a page"
-        return (f"add --model model.safetensors to keep the model{page}",)
-    model = shlex.quote(given.model_path)
-    return (f"decouply plot {model}", f"decouply predict {model} new.csv")
 
 
 def _solver_class(name: str) -> Any:
@@ -310,9 +302,8 @@ def select(file: str, given: Given) -> None:
     """
     import decouply as dc
 
-    from .._support._atomic_files import replace_file
     from ..solvers.problem._solution import Status
-    from ._output import by_options, print_json, print_table, say, say_lines, say_next, say_paths, shown_progress
+    from ._output import print_json, print_table, save_figure, say, say_lines, say_next, say_paths, shown_progress
 
     check_targets(given.plot, given.model_path)
     with shown_progress("Selecting", quiet=given.quiet, limit=given.max_seconds) as progress:
@@ -333,9 +324,7 @@ def select(file: str, given: Given) -> None:
         if given.model_path is not None:
             selection.result.decoupling.save(given.model_path)
         if given.plot is not None:
-            figure = selection.plot()
-            with replace_file(given.plot) as stream:
-                figure.savefig(stream, format=Path(given.plot).suffix.lower().lstrip("."), dpi=150)
+            save_figure(selection.plot(), given.plot)
     notes = (*reading.notes, *selection.notes)
     if given.as_json:
         print_json(_selection_content(selection) | {"notes": notes, "picture": given.plot, "model": given.model_path})
@@ -368,12 +357,9 @@ def _selection_content(selection: Selection) -> dict[str, Any]:
 
 def _selection_table(selection: Selection, title: str, *, show_all: bool) -> Table:
     """The sizes that no smaller one beats, or all; each with its error on validation samples and on fitted ones."""
-    from rich.table import Table
-    from rich.text import Text
+    from ._output import table_of
 
-    from ..model._names import printable
-
-    table = Table(title=Text(printable(title)), title_justify="left")
+    table = table_of(title, header=True)
     more = ("score", "seconds") if show_all else ()
     for name in ("ranks", "degrees", "parameters", "validation error", "fitted error", *more, ""):
         table.add_column(name, justify="right")

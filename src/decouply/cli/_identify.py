@@ -30,7 +30,6 @@ from ._options import (
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from ..samples._samples import Samples
     from ..sysid.signals._records import Signals
 
 _NARX_RANK = 2  # unless functions are named
@@ -203,19 +202,9 @@ def identify(file: str, given: Given) -> None:
             say(fit)
         say(found["formula"])
         say_paths(Model=given.model_path, Report=given.report_path)
-        say_next(*_next_commands(file, given))
-
-
-def _next_commands(file: str, given: Given) -> tuple[str, ...]:
-    """What can be done with a model that was identified."""
-    if given.model_path is None:
-        page = "" if given.report_path else ", --report page.html for a page"
-        return (f"add --model model.safetensors to keep the model{page}",)
-    model = shlex.quote(given.model_path)
-    return (
-        f"decouply simulate {model} {shlex.quote(file)} --outputs {shlex.quote(','.join(given.outputs))} --to run.csv",
-        f"decouply export {model} --format c",
-    )
+        model_file, outputs = shlex.quote(given.model_path or ""), shlex.quote(",".join(given.outputs))
+        run = f"decouply simulate {model_file} {shlex.quote(file)} --outputs {outputs} --to run.csv"
+        say_next(run, f"decouply export {model_file} --format c", given=given)
 
 
 def _refuse_options_of_state_spaces(functions: tuple[str, ...] | None) -> None:
@@ -231,12 +220,6 @@ def _asks_for(*names: str) -> bool:
     """Whether one of these options stands on the command line."""
     context = click.get_current_context()
     return any(context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in names)
-
-
-def _read(file: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Samples:
-    from ..samples.readers._by_extension import read_samples
-
-    return read_samples(file, inputs=inputs, outputs=outputs, jacobians=False, in_time=True).samples
 
 
 def _basis(name: str) -> Any:
@@ -382,7 +365,7 @@ def simulate(model: str, file: str, given: Given) -> None:
     import numpy as np
 
     from .._support._atomic_files import write_text
-    from ..samples.readers._by_extension import read_columns
+    from ..samples.readers._by_extension import read_columns, read_samples
     from ..sysid import percent_fit
     from ..sysid.free_run._dynamic_model import default_n_init
     from ._output import csv_text, say, shown_progress
@@ -418,7 +401,7 @@ def simulate(model: str, file: str, given: Given) -> None:
             u = read_columns(file, "--inputs", inputs)
             y_hat = found.simulate(u)
         else:
-            record = _read(file, inputs, outputs)
+            record = read_samples(file, inputs=inputs, outputs=outputs, jacobians=False, in_time=True).samples
             assert record.F is not None
             u, measured = record.X, record.F
             k = default_n_init(len(u), found.n_states) if given.n_init is None else given.n_init

@@ -77,13 +77,13 @@ def _function_names(layer: int, rank: int, n_layers: int) -> tuple[str, ...]:
 
 
 def _matrix(title: str, values: Any, columns: Sequence[str], rows: Sequence[str]) -> Any:
-    from rich.table import Table
     from rich.text import Text
 
     from ..model._names import printable
+    from ._output import table_of
 
     shown = 12
-    table = Table(title=Text(printable(title)), title_justify="left")
+    table = table_of(title, header=True)
     table.add_column("", style="bold")
     for name in [*columns[:shown], *(["..."] if len(columns) > shown else [])]:
         table.add_column(Text(printable(name)), justify="right")
@@ -303,8 +303,7 @@ def plot(model: str, given: Given) -> None:
     \b
     decouply plot model.safetensors --what functions --to functions.svg
     """
-    from .._support._atomic_files import replace_file
-    from ._output import say, shown_progress
+    from ._output import save_figure, say, shown_progress
 
     what = given.what
     beside = Path(model).with_name(f"{Path(model).stem}-{what}.png")
@@ -321,9 +320,7 @@ def plot(model: str, given: Given) -> None:
     if draw is None or found is model_of(found):
         raise InputError(_NO_SAMPLES.format(model=model))
     with shown_progress("Drawing"):
-        figure = draw(dark=given.dark)
-        with replace_file(path) as stream:
-            figure.savefig(stream, format=Path(path).suffix.lower().lstrip("."), dpi=150)
+        save_figure(draw(dark=given.dark), path)
     say(f"Picture: {path}")
 
 

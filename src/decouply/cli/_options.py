@@ -41,7 +41,7 @@ class SectionCommand(click.Command):
         try:
             return super().invoke(ctx)
         except DecouplingError as error:
-            error.args = (by_options(str(error), ctx), *error.args[1:])
+            error.args = (by_options(str(error)), *error.args[1:])
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -309,11 +309,12 @@ def options(*entries: Entry) -> Callable[[Callable[..., None]], Callable[..., No
 # What commands do with them
 
 
-def by_options(text: str, context: click.Context | None) -> str:
-    """A sentence of the library in which arguments are called by the options of a command.
+def by_options(text: str) -> str:
+    """A sentence of the library in which arguments are called by the options of the running command.
 
     An argument that only another command has is called by the option there.
     """
+    context = click.get_current_context(silent=True)
     if context is None:
         return text
     called: dict[str, str] = {}

@@ -8,12 +8,14 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .._support._progress import shown_on_stderr, silent
 from ..model._names import label, printable
+from ._options import Given, by_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,17 +53,13 @@ def say_paths(**paths: str | None) -> None:
             say(f"{name}: {path}")
 
 
-def say_next(*commands: str) -> None:
-    """Commands that a person may want to run next."""
+def say_next(*commands: str, given: Given | None = None) -> None:
+    """Commands that a person may want to run next; or, if those that were `given` keep no model, how to keep it."""
+    if given is not None and given.model_path is None:
+        page = "" if given.report_path else ", --report page.html for a page"
+        commands = (f"add --model model.safetensors to keep the model{page}",)
     for i, command in enumerate(commands):
         say(f"{'      ' if i else 'Next: '}{command}")
-
-
-def by_options(text: str) -> str:
-    """A sentence of the library in which arguments are called by the options of the running command."""
-    from ._options import by_options as called
-
-    return called(text, click.get_current_context(silent=True))
 
 
 @contextmanager
@@ -102,12 +100,20 @@ def print_table(table: Table) -> None:
     console.print(table, markup=False)
 
 
-def plain_table(title: str) -> Table:
-    """A table without a header, whose title has no markup."""
+def table_of(title: str, *, header: bool = False) -> Table:
+    """A table whose title has no markup."""
     from rich.table import Table
     from rich.text import Text
 
-    return Table(title=Text(printable(title)), title_justify="left", show_header=False)
+    return Table(title=Text(printable(title)), title_justify="left", show_header=header)
+
+
+def save_figure(figure: Any, path: str) -> None:
+    """Write a picture in the format that the ending of its file names."""
+    from .._support._atomic_files import replace_file
+
+    with replace_file(path) as stream:
+        figure.savefig(stream, format=Path(path).suffix.lower().lstrip("."), dpi=150)
 
 
 def result_content(result: Result, validation: Samples | None, notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -158,7 +164,7 @@ def say_result(result: Result, validation: Samples | None, title: str, notes: Se
 
 def result_table(result: Result, validation: Samples | None) -> Table:
     """All that is known of a fit: errors in every unit, starts, uniqueness and notes."""
-    table = plain_table("Details")
+    table = table_of("Details")
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     if result.decoupling.linear is not None:
