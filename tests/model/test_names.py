@@ -240,7 +240,7 @@ def run(line, cwd):
 @pytest.mark.parametrize("ending", [".npz", ".parquet", ".npy"])
 def test_columns_of_a_file_never_become_code_nor_codes(ending, tmp_path):
     file = write(tmp_path / f"data{ending}")
-    assert read_samples(file, outputs=["y"]).inputs == tuple(COLUMNS)[:2]
+    assert read_samples(file, outputs=["y"]).samples.inputs == tuple(COLUMNS)[:2]
     options = ["--outputs", "y", "--ranks", "2", "--degrees", "2", "--n-starts", "2", "--formula"]
     code, out, err = run(["fit", file.name, *options, "python", "--report", "r.html"], tmp_path)
     assert code == 0, err

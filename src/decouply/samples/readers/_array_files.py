@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +25,13 @@ from numpy import ndarray
 from ..._support._errors import SampleFileError
 from ..._support._machine import check_declared
 from ...model._names import label
-from ..stores._stored_arrays import readable
+from ..stores._stored_arrays import LONGEST_HEADER, npy_header, readable
 
 PARTS = ("X", "F", "J", "weights")
 NAMES_OF = {"inputs": "input_names", "outputs": "output_names"}  # as `Samples.save` writes them
 SAMPLE_ARRAYS = (*PARTS, *NAMES_OF.values())
 _MAGIC = b"\x93NUMPY"
-_LONGEST_HEADER = 100_000  # letters
 _MOST_MEMBERS = 10_000
-_READERS: dict[tuple[int, int], Callable[..., Any]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 _LEAST_MEMORY = 4 * 2**30  # bytes of address space, SciPy included ...
 _TIMES = 40  # ... and for every byte of the file: zeros compress well
 _SECONDS = 120.0
@@ -124,15 +118,12 @@ def read_npy(path: Path) -> dict[str, ndarray]:
 
 
 def _read_array(stream: Any) -> ndarray:
-    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False, max_header_size=_LONGEST_HEADER))
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False, max_header_size=LONGEST_HEADER))
 
 
 def _check_header(source: str, stream: Any, there: int) -> None:
     """The header must declare no objects, no more than the limit, and what is there."""
-    version = np.lib.format.read_magic(stream)
-    if version not in _READERS:
-        raise SampleFileError(f"{source} must be in version 1 or 2 of NumPy's format. It is in {version}.")
-    shape, _, dtype = _READERS[version](stream, max_header_size=_LONGEST_HEADER)
+    shape, _, dtype = npy_header(stream)
     if dtype.hasobject:
         raise SampleFileError(f"{source} must hold numbers. It holds objects, which could run code.")
     declared = math.prod(shape) * dtype.itemsize

@@ -40,14 +40,6 @@ class Reading:
     notes: tuple[str, ...] = ()
     whole: Bool[ndarray, " S"] | None = None  # which rows of the file the samples are, unless they are all of them
 
-    @property
-    def inputs(self) -> tuple[str, ...] | None:
-        return self.samples.inputs
-
-    @property
-    def outputs(self) -> tuple[str, ...] | None:
-        return self.samples.outputs
-
 
 class AbstractTable(abc.ABC):
     """Named columns of numbers in a file.

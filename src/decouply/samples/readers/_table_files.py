@@ -78,30 +78,17 @@ class CsvTable(AbstractTable):
         check_declared(self.source, self.path.stat().st_size, SampleFileError)  # numbers have about eight letters
         parts: list[ndarray] = []
         positions: list[int] = []
-        with self._open() as stream:
-            for _ in range(self._n_before):
-                stream.readline()
-            rows = self._rows(stream)
-            if self._has_header:
-                next(rows)
-            while chunk := list(islice(rows, max(1, min(_CHUNK, _MOST_CELLS // len(self.names))))):
-                lines = [line for line, _ in chunk]
-                numbers = [
-                    self._numbers([row[j] for _, row in chunk], lines, self.names[j] or str(j + 1)) for j in columns
-                ]
-                parts.append(np.stack(numbers, axis=1))
-                positions += lines
+        rows = self._rows()
+        while chunk := list(islice(rows, max(1, min(_CHUNK, _MOST_CELLS // len(self.names))))):
+            lines = [line for line, _ in chunk]
+            numbers = [self._numbers([row[j] for _, row in chunk], lines, self.names[j] or str(j + 1)) for j in columns]
+            parts.append(np.stack(numbers, axis=1))
+            positions += lines
         values = np.concatenate(parts) if parts else np.empty((0, len(columns)))
         return values, np.array(positions, dtype=np.int64)
 
     def texts(self, column: int) -> list[str]:
-        with self._open() as stream:
-            for _ in range(self._n_before):
-                stream.readline()
-            rows = self._rows(stream)
-            if self._has_header:
-                next(rows, None)
-            return [row[column] for _, row in islice(rows, _TEXTS)]
+        return [row[column] for _, row in islice(self._rows(), _TEXTS)]
 
     def _open(self) -> IO[str]:
         return self.path.open(encoding="utf-8-sig", newline="")
@@ -134,8 +121,15 @@ class CsvTable(AbstractTable):
             f"{self.source} must be text in UTF-8. It is in another encoding ({error.reason}): save it as CSV in UTF-8."
         )
 
-    def _rows(self, stream: IO[str]) -> Iterator[tuple[int, list[str]]]:
-        """Rows of as many cells as there are names, with the line that each one ends at.
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The rows below the names, with the line that each one ends at."""
+        with self._open() as stream:
+            for _ in range(self._n_before):
+                stream.readline()
+            yield from islice(self._whole_rows(stream), int(self._has_header), None)
+
+    def _whole_rows(self, stream: IO[str]) -> Iterator[tuple[int, list[str]]]:
+        """Rows of as many cells as there are names.
 
         More cells are fine if they are empty: some programs end every line of numbers with a delimiter.
         """

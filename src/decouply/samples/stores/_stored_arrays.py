@@ -27,6 +27,7 @@ from .._portions import AbstractData, Portion, Task, entries_per_sample, even_sp
 from .._samples import Samples
 
 _LONGEST_REASON = 300  # letters that readers of others may add to a message
+LONGEST_HEADER = 100_000  # letters, of an array
 
 Path = str | os.PathLike[str]
 
@@ -191,6 +192,15 @@ def readable(rule: str, kind: type[DecouplingError] = DataError) -> Iterator[Non
 # Files of NumPy
 
 
+def npy_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of the array that follows in a stream."""
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):  # 3 is for names in other alphabets
+        raise ValueError(f"it is of version {version[0]} of NumPy's format, and must be of 1 or 2")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream, max_header_size=LONGEST_HEADER)
+
+
 @dataclass(frozen=True)
 class NpyArray(AbstractStoredArray):
     """An array in C order in an .npy file."""
@@ -205,9 +215,7 @@ class NpyArray(AbstractStoredArray):
     def open(cls, path: str) -> NpyArray:
         rule = f"`{path}` must be an .npy file, as numpy.save writes it"
         with open_file(path) as stream, readable(rule):
-            version = np.lib.format.read_magic(stream)
-            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = header(stream)
+            shape, fortran, dtype = npy_header(stream)
             begins = stream.tell()
         if not shape or min(shape) < 0:
             raise DataError(f"{rule}, with a row for every sample. Its shape is {shape}.")
