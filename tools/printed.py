@@ -8,7 +8,9 @@ all of this again and compares.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -16,6 +18,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,11 +47,27 @@ def pages() -> list[Path]:
     return [page for page in all_pages if not built & set(page.parts) and "```python\n" in page.read_text("utf-8")]
 
 
-def run(page: Path) -> list[Printed]:
-    """All blocks of a page in the current folder."""
+def packages(code: str) -> set[str]:
+    """What a block of Python imports."""
+    nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {module.partition(".")[0] for module in modules}
+
+
+def missing_packages(page: Path) -> set[str]:
+    """Packages that the code of a page imports, and that are not installed."""
+    blocks = [block["code"] for block in BLOCK.finditer(page.read_text("utf-8")) if block["kind"] == "python"]
+    return {name for name in set().union(*map(packages, blocks)) if importlib.util.find_spec(name) is None}
+
+
+def run(page: Path, without: Collection[str] = ()) -> list[Printed]:
+    """All blocks of a page in the current folder, but those that import a package of `without`."""
     space: dict[str, object] = {"__name__": "__main__"}
     found = []
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["kind"] == "python" and packages(block["code"]).intersection(without):
+            continue
         if block["kind"] == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(compile(block["code"], page.name, "exec"), space)
