@@ -236,8 +236,14 @@ def export(model: str, given: Given) -> None:
     steps = getattr(found, "step_source", None)
     if kind == "onnx":
         model_of(found).save_onnx(path)
+    elif kind == "fmu" and hasattr(found, "simulate"):
+        if given.sampling_time is None and found.sampling_time is None:
+            say("The FMU makes a step every second: --sampling-time gives that of the record.")
+        found.save_fmu(path, sampling_time=given.sampling_time)
     elif kind == "fmu":
-        _save_fmu(found, path, given.sampling_time)
+        if given.sampling_time is not None:
+            raise click.BadParameter("the model has no memory, and so no sampling time.", param_hint="--sampling-time")
+        model_of(found).save_fmu(path)
     elif kind == "matlab":
         name = _function_name(path, may_be_f=steps is None)
         source = model_of(found).formula(kind).replace("[y, J] = f(x)", f"[y, J] = {name}(x)", 1)
@@ -247,19 +253,6 @@ def export(model: str, given: Given) -> None:
     else:
         write_text(path, model_of(found).formula(kind))
     say(f"Written: {path}")
-
-
-def _save_fmu(found: Any, path: str, sampling_time: float | None) -> None:
-    from ._output import say
-
-    if hasattr(found, "simulate"):
-        if sampling_time is None and found.sampling_time is None:
-            say("The FMU makes a step every second: --sampling-time gives that of the record.")
-        found.save_fmu(path, sampling_time=sampling_time)
-    elif sampling_time is not None:
-        raise click.BadParameter("the model has no memory, and so no sampling time.", param_hint="--sampling-time")
-    else:
-        model_of(found).save_fmu(path)
 
 
 def _beside(model: Path, kind: str) -> Path:

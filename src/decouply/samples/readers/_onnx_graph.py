@@ -166,12 +166,13 @@ def _split(xp: Any, given: list[Any], k: Attributes) -> Any:
     return tuple(xp.split(x, ends.tolist(), axis=axis))
 
 
-def _softmax(xp: Any, given: list[Any], k: Attributes) -> Any:
+def _softmax(xp: Any, given: list[Any], k: Attributes, *, of_log: bool = False) -> Any:
     x = given[0]
     axis = k.get("axis", -1 if k["version"] >= _SINCE_AXIS_IS_LAST else 1)
     along = axis if k["version"] >= _SINCE_AXIS_IS_LAST else tuple(range(axis % x.ndim, x.ndim))
-    e = xp.exp(x - xp.max(x, axis=along, keepdims=True))
-    return e / xp.sum(e, axis=along, keepdims=True)
+    x = x - xp.max(x, axis=along, keepdims=True)
+    total = xp.sum(xp.exp(x), axis=along, keepdims=True)
+    return x - xp.log(total) if of_log else xp.exp(x) / total
 
 
 def _batch_normalization(xp: Any, given: list[Any], k: Attributes) -> Any:
@@ -241,7 +242,7 @@ _OPERATORS: dict[str, Operator] = {
     "Add": lambda xp, a, k: xp.add(*a),
     "Sub": lambda xp, a, k: xp.subtract(*a),
     "Mul": lambda xp, a, k: xp.multiply(*a),
-    "Div": lambda xp, a, k: xp.divide(*a) if a[0].dtype.kind == "f" else xp.floor_divide(*a),
+    "Div": lambda xp, a, k: xp.divide(*a) if a[0].dtype.kind == "f" else xp.trunc(a[0] / a[1]).astype(a[0].dtype),
     "Pow": lambda xp, a, k: xp.power(*a),
     "Neg": lambda xp, a, k: -a[0],
     "Reciprocal": lambda xp, a, k: 1.0 / a[0],
@@ -275,12 +276,12 @@ _OPERATORS: dict[str, Operator] = {
     ),
     "Mish": lambda xp, a, k: a[0] * xp.tanh(xp.logaddexp(a[0], 0.0)),
     "HardSwish": lambda xp, a, k: a[0] * xp.clip(a[0] / 6.0 + 0.5, 0.0, 1.0),
-    "Mod": lambda xp, a, k: xp.mod(*a),
+    "Mod": lambda xp, a, k: (xp.fmod if k.get("fmod") else xp.mod)(*a),
     "Softsign": lambda xp, a, k: a[0] / (1.0 + xp.abs(a[0])),
     "HardSigmoid": lambda xp, a, k: xp.clip(k.get("alpha", 0.2) * a[0] + k.get("beta", 0.5), 0.0, 1.0),
     "Clip": _clip,
     "Softmax": _softmax,
-    "LogSoftmax": lambda xp, a, k: xp.log(_softmax(xp, a, k)),
+    "LogSoftmax": lambda xp, a, k: _softmax(xp, a, k, of_log=True),
     "BatchNormalization": _batch_normalization,
     "LayerNormalization": _layer_normalization,
     "Gemm": _gemm,
