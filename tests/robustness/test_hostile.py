@@ -67,12 +67,13 @@ FOUND = [  # by long runs, and mended
     ("identifiable", {"ranks": "EvilArray"}),
     ("Record.of", {"data": "EvilAttributes"}),
     ("DecouplingClassifier.predict", {"X": "broadcast to 10^12"}),
+    ("TwoStage", {"solver": "EvilAttributes"}),
 ]
 
 
 @pytest.mark.parametrize(("name", "hostile"), FOUND, ids=[name for name, _ in FOUND])
 def test_what_long_runs_found_is_refused_in_words(name, hostile, tmp_path):
-    door = next(door for door in strategies()[0] if door.name == name)
+    door = next(door for door in (*DOORS, *strategies()[0]) if door.name == name)
     try:
         outcome = knock(door, hostile, tmp_path)
     except jaxtyping.TypeCheckError:

@@ -76,7 +76,7 @@ class TwoStage(AbstractSolver):
     max_seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.solver, HasLam):
+        if not (isinstance(self.solver, AbstractSolver) and isinstance(self.solver, HasLam)):
             raise InputError(
                 "`solver` must be a solver with a weight lam of the values, such as dc.Constr() or dc.VarPro(). "
                 f"Got {short_repr(self.solver)}."
