@@ -68,6 +68,8 @@ FOUND = [  # by long runs, and mended
     ("Record.of", {"data": "EvilAttributes"}),
     ("DecouplingClassifier.predict", {"X": "broadcast to 10^12"}),
     ("TwoStage", {"solver": "EvilAttributes"}),
+    ("ParaTuck.from_cp", {"cp": "EvilItems"}),
+    ("Result.recognise", {"tolerance": "1e+308"}),
 ]
 
 

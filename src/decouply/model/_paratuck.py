@@ -127,7 +127,7 @@ class ParaTuck(ReadOnlyArrays):
         try:
             weights, factors = cp
             G, W_1, transposed = factors
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # whatever a foreign object does when it is asked for its parts
             raise InputError(f"{rule}. Got {type(cp).__name__}: {error}.") from error
         G, W_1, transposed = (as_array(f"factors[{i}]", f, ("size", "r")) for i, f in enumerate((G, W_1, transposed)))
         shapes = G.shape, W_1.shape, transposed.shape

@@ -27,6 +27,7 @@ _BINS = 1000  # readings that are nearer to each other than this share of their 
 _ROUNDING = 1e-8  # of the data: noise that is smaller is not told from none
 _TINY = 1e-100
 _NO_SPREAD = 1e-12  # of the largest value: rounding of a constant
+_LARGEST = 1e150  # error of a reading: its square is a number
 _LEAST_LEFT = 0.1  # of the numbers: what parameters leave at least, for an estimate of noise
 
 
@@ -86,7 +87,7 @@ def function_readings(
         last = l == model.n_layers - 1
         for j in range(g.rank):
             size = float(np.abs(values[:, j]).max(initial=_TINY))
-            floor = tolerance * max(float(np.std(values[:, j])), _NO_SPREAD * size)
+            floor = min(tolerance * max(float(np.std(values[:, j])), _NO_SPREAD * size), _LARGEST)
             if known is None:
                 parts = [(u[l][:, j], values[:, j], np.full(len(values), floor**2), 0)]
             else:
