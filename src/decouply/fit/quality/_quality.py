@@ -41,6 +41,7 @@ _HALF = 0.5  # R² on left-out samples of a model that is not poor
 # which little is left; a function in a direction that nobody found looks like noise.
 _FEW_INPUTS, _PER_INPUT, _DENSE = 3, 50, 100  # inputs, and samples for each
 _FEW_USED, _NEARLY_ALL = 0.25, 0.9  # parameters per sample, and R² on left-out samples
+_MANY_USED, _ALL_BUT = 0.125, 0.99  # the same: functions with more parameters bend to misfit, unless hardly any is left
 # Pairs of neighbours that carry what is left: of fewer, chance may deal the signs of misfit too. Even noise is carried
 # by 0.4 of its samples; if what is left lies in fewer places, more pairs are needed.
 _FEWEST_PAIRS, _OF_UNEVEN, _EVEN = 25, 40, 0.25
@@ -299,7 +300,8 @@ class _Facts:
             return Grade.BETTER, f"{off}; the inputs predict {percent(self.share)} of it: try more functions."
         seen = self.few_inputs and (self.dense or self.left >= _NEARLY_ALL)
         explains = self.many_samples and self.left >= _NEARLY_ALL and self.used <= _FEW_USED
-        if self.repeated or ((seen or explains) and not self.few_pairs):
+        bends = self.used > _MANY_USED and self.left < _ALL_BUT
+        if self.repeated or ((seen or explains) and not self.few_pairs and not bends):
             size = f" with a standard deviation of {self.noise:.2g}" if np.isfinite(self.noise) else ""
             if size and self.spread:
                 share = percent(self.noise / self.spread)
