@@ -82,7 +82,7 @@ def result_formula(
     result: Result, kind: Kind, *, inputs: Collection[str] | None, outputs: Collection[str] | None, exact: bool
 ) -> Any:
     """The formula of a result: for reading that of a model that is as good, as short as the samples allow."""
-    model = readable_model(result) if is_word(kind, READ) and not exact else result.decoupling
+    model = result.decoupling if as_flag("exact", exact) or not is_word(kind, READ) else readable_model(result)
     return formula(model, kind, inputs=inputs, outputs=outputs, exact=exact, samples=result.samples.shown)
 
 
