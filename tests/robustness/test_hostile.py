@@ -71,6 +71,8 @@ FOUND = [  # by long runs, and mended
     ("ParaTuck.from_cp", {"cp": "EvilItems"}),
     ("Result.recognise", {"tolerance": "1e+308"}),
     ("Result.formula", {"exact": "not aligned"}),
+    ("Samples.from_sympy", {"expressions": "EvilAttributes"}),
+    ("Result.other_solutions", {"max_seconds": "1e+308"}),
 ]
 
 

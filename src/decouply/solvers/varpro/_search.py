@@ -297,8 +297,8 @@ class Search:
             self.equations.eliminated.linearise(inner)
         per_step = max(now() - began, _CLOCK_TICK)
         left = self.time_after(self.schedule.descent_share) - now()
-        affordable = int(left / (self.schedule.min_batch_steps * per_step))
-        size = max(1, min(self.schedule.batch_size, affordable))
+        affordable = left / (self.schedule.min_batch_steps * per_step)  # infinite without end
+        size = max(1, int(min(self.schedule.batch_size, affordable)))
         self.schedule = dataclasses.replace(self.schedule, batch_size=size)
 
     def draw_batch(self, first: int) -> Parameters:
