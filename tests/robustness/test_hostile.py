@@ -73,6 +73,8 @@ FOUND = [  # by long runs, and mended
     ("Result.formula", {"exact": "not aligned"}),
     ("Samples.from_sympy", {"expressions": "EvilAttributes"}),
     ("Result.other_solutions", {"max_seconds": "1e+308"}),
+    ("Result.uncertainty_at", {"X": "(8, 2) 1e300"}),
+    ("pack", {"n_bits": "None"}),
 ]
 
 

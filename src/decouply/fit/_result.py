@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from .._support._arguments import as_array, as_count, as_flag, as_generator, as_number, as_points
+from .._support._arguments import as_array, as_count, as_flag, as_generator, as_number, as_points, warn_nonfinite
 from .._support._errors import InputError
 from .._support._progress import progress_callback
 from .._support._time_limit import now
@@ -383,7 +383,9 @@ class Result(AbstractResultFacade):
             misfit = self.quality.predictable if self._leaves_more_than_noise else np.zeros(self.decoupling.n_outputs)
             own = np.sqrt(misfit) * known.noise_of_values
         factor = 1.0 if level is None else t_quantile(level, known.freedom)
-        return factor * np.sqrt(known.of_values(points) ** 2 + own**2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = factor * np.sqrt(known.of_values(points) ** 2 + own**2)
+        return warn_nonfinite("Standard deviations", found, "stay nearer to the samples")
 
     def _errors_of_parameters_at(self, X: Float[ndarray, "S m"]) -> Float[ndarray, "S n"]:
         """What the uncertainty of the parameters makes of the values at known points: misfit is not among it."""

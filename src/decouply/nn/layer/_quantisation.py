@@ -23,9 +23,12 @@ from ._decoupled_layer import DecoupledLayer
 _SCALE_TYPE = torch.float16
 
 
-def check_bits(n_bits: Any, name: str = "quantize") -> None:
-    if n_bits is not None and (not isinstance(n_bits, int | np.integer) or n_bits not in range(2, 9)):
-        raise InputError(f"`{name}` must be a number of bits from 2 to 8, or None. Got {short_repr(n_bits)}.")
+def check_bits(n_bits: Any, name: str = "quantize", *, or_none: bool = True) -> None:
+    if n_bits is None and or_none:
+        return
+    if not isinstance(n_bits, int | np.integer) or n_bits not in range(2, 9):
+        more = ", or None" * or_none
+        raise InputError(f"`{name}` must be a number of bits from 2 to 8{more}. Got {short_repr(n_bits)}.")
 
 
 def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
@@ -51,7 +54,7 @@ def pack(layer: DecoupledLayer, n_bits: int = 8) -> dict[str, Tensor]:
     >>> int(packed["n_bits"])
     8
     """
-    check_bits(n_bits, "n_bits")
+    check_bits(n_bits, "n_bits", or_none=False)
     if not isinstance(layer, DecoupledLayer):
         raise InputError(f"`layer` must be a dc.nn.DecoupledLayer. Got {type(layer).__name__}.")
     packed = {"n_bits": torch.tensor(n_bits, dtype=torch.uint8)}
