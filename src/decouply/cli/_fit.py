@@ -376,6 +376,7 @@ def _selection_table(selection: Selection, title: str, *, show_all: bool) -> Tab
     from rich.table import Table
     from rich.text import Text
 
+    from ..fit.select._select import COLUMNS, row_cells
     from ..model._names import printable
 
     table = Table(title=Text(printable(title)), title_justify="left")
@@ -390,7 +391,7 @@ def _selection_table(selection: Selection, title: str, *, show_all: bool) -> Tab
             ",".join(map(str, row.ranks)),
             ",".join(map(str, row.degrees)),
             str(row.n_parameters),
-            f"{row.error:.2g} ± {row.spread:.1g} %",
+            f"{row.error:.2g} ± {row_cells(row)[COLUMNS.index('±')]} %",
             f"{row.training_error:.2g} %",
             *told,
             "chosen" if row.chosen else "Pareto" if show_all and row.pareto else "",
