@@ -30,8 +30,8 @@ decoupled = narx.decouple(ranks=3, rng=0, progress=False)
 refined = decoupled.refine(train.u, train.y, progress=False)
 
 # %%
-# Free runs
-# ---------
+# Simulations
+# -----------
 # Every model starts with the 50 measured outputs that the benchmark allows and is then fed its own outputs. Note the
 # scales: the output reaches 200 mV, the errors a hundredth of that.
 figure, axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")

@@ -95,7 +95,7 @@ print(f"accuracy on new digits: {accuracy(net):.3f} before, {accuracy(out.model)
 # The learned curves
 # ------------------
 # Every function reads one direction of a token. GELU has one bend, always the same; these have found their own. Below
-# each curve is how often tokens of new digits visit it: where there are no tokens, a curve means nothing.
+# each curve is how often tokens of new digits visit it. A curve means nothing in places without tokens.
 rows = []
 for name, layer in out.layers.items():
     with layer.record_inputs() as seen, torch.no_grad():
@@ -137,13 +137,3 @@ for k, (above, below) in enumerate(axes.T):
         ax.set(xticks=[], yticks=[])
 axes[0, 0].set_ylabel("digit")
 axes[1, 0].set_ylabel(f"function {strongest + 1}")
-
-# %%
-# Ship it
-# -------
-# ``dc.nn.freeze`` makes the layers fast, and ``dc.nn.pack`` stores them in eight bits per number.
-fast = dc.nn.freeze(out.model)
-stored = sum(tensor.nbytes for layer in out.layers.values() for tensor in dc.nn.pack(layer).values())
-with torch.no_grad():
-    print(f"largest difference after freezing: {(fast(tokens[test]) - out.model(tokens[test])).abs().max():.1e}")
-print(f"both MLPs in {stored} bytes, {out.report.stored_bytes[0]} before")

@@ -9,7 +9,7 @@ this page has it as a notebook to download.
 # %%
 # What was measured
 # -----------------
-# A centrifugal pump, at 120 points of its map: head and shaft power at 900 to 1500 rpm and 0 to 60 m³/h, with noise of
+# A centrifugal pump, at 120 points of its map: head and shaft power at 900 to 1500 rpm and 0 to 60 m³/h. The noise is
 # 0.3 m and 0.05 kW. Samples are points X (S, m) with values F (S, n); names travel with them into every formula and
 # picture. 40 more points are kept for the end.
 import tempfile
