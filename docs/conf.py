@@ -102,8 +102,9 @@ autosummary_generate = True
 def executed_notebooks(app):
     """Notebooks to download, with their outputs: the tutorials that are quick to run."""
     here = Path(app.srcdir)
-    for source in (here / "start" / "function.md", here / "gallery" / "tables" / "plot_a_tutorial.ipynb"):
-        tool = here.parent / "tools" / "notebooks.py"
+    tool = here.parent / "tools" / "notebooks.py"
+    for page in ("start/first-fit.md", "start/function.md", "gallery/tables/plot_a_tutorial.ipynb"):
+        source = here / page
         subprocess.run([sys.executable, tool, source, source.with_suffix(".ipynb")], check=True)
 
 
