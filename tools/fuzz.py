@@ -25,7 +25,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # trials are small
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "reliability.md"
+PAGE = Path(__file__).parents[1] / "notes" / "reliability.md"
 HEADER = "| trials | seed | looked for | found |\n|---|---|---|---|"
 _BEGIN, _END = "<!-- begin: python tools/fuzz.py --page -->", "<!-- end -->"
 _SHOWN = 20  # failures that are listed
