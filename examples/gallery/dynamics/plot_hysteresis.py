@@ -22,7 +22,11 @@ def displacement(force, dt=0.3, substeps=10):
         measured.append(state[0])
         for _ in range(substeps):
             x, v, z = state
-            slopes = v, f - 0.2 * v - 0.6 * x - z, 0.8 * v - 0.9 * abs(v) * z - 0.3 * v * abs(z)
+            slopes = (
+                v,
+                f - 0.2 * v - 0.6 * x - z,
+                0.8 * v - 0.9 * abs(v) * z - 0.3 * v * abs(z),
+            )
             state = state + dt / substeps * np.array(slopes)
     return np.array(measured)
 
@@ -39,7 +43,8 @@ record = clean + 0.005 * clean.std() * rng.standard_normal(2000)
 model = dc.sysid.DecoupledStateSpace(4, [dc.bases.Tanh()] * 3, feedthrough=False)
 model = model.fit(force, record, n_starts=3, progress=False)
 for row in model.starts:
-    print(f"{row.start:10} training {100 * row.training:5.2f} %, validation {100 * row.validation:5.2f} %")
+    errors = f"training {row.training:.2%}, validation {row.validation:.2%}"
+    print(f"{row.start:10} {errors}")
 
 # %%
 # The loop
@@ -49,7 +54,10 @@ wave = np.sin(2 * np.pi * np.arange(400) / 100)
 true = displacement(wave)
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 ax.plot(wave[100:], true[100:], color="0.7", linewidth=5, label="the mount")
-for name, one, colour in (("linear", model.linear_twin(), "#D55E00"), ("three curves", model, "#0072B2")):
+for name, one, colour in (
+    ("linear", model.linear_twin(), "#D55E00"),
+    ("three curves", model, "#0072B2"),
+):
     simulated = one.simulate(wave, true[:50])
     print(f"{name:13} fit {dc.sysid.percent_fit(true, simulated)[0]:.1f} %")
     ax.plot(wave[100:], simulated[100:], color=colour, linewidth=1, label=name)

@@ -45,7 +45,9 @@ for name, model, colour in (
 ):
     simulated = model.simulate(test.u, test.y_init)
     label = f"{name}: {1e3 * test.rmse(simulated):.2f} mV"
-    axes[1].plot(1e3 * (simulated - test.y)[shown], label=label, color=colour, linewidth=1)
+    axes[1].plot(
+        1e3 * (simulated - test.y)[shown], label=label, color=colour, linewidth=1
+    )
 axes[1].set(xlabel="sample", ylabel="error (mV)")
 legend = figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
 

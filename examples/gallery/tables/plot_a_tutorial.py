@@ -32,7 +32,9 @@ samples, fresh = measured.take(np.arange(120)), measured.take(np.arange(120, 160
 # How many curves?
 # ----------------
 # ``dc.select`` fits several sizes and compares their errors in cross-validation.
-choice = dc.select(samples, max_ranks=3, max_degrees=4, rng=0, max_seconds=20, progress=False)
+choice = dc.select(
+    samples, max_ranks=3, max_degrees=4, rng=0, max_seconds=20, progress=False
+)
 print(choice)
 
 # %%
@@ -51,7 +53,10 @@ figure
 # The verdict asks whether the inputs could still predict the residuals. Here they cannot, so a larger model would not
 # help. The errors on fresh points agree.
 print(result.quality)
-print("error on fresh points, in % of the standard deviation:", result.relative_rmse(fresh).round(2))
+print(
+    "error on fresh points, in % of the standard deviation:",
+    result.relative_rmse(fresh).round(2),
+)
 figure = result.plot_fit(fresh)
 figure
 
@@ -60,7 +65,9 @@ figure
 # -----------------------
 # To see how much a function matters, remove it, fit the others again, and look at the error.
 for row in result.ablation(progress=False):
-    print(f"without function {row.index}: {row.error_without:.1f} % instead of {row.error:.1f} %")
+    print(
+        f"without {row.index}: {row.error_without:.1f} % instead of {row.error:.1f} %"
+    )
 
 # %%
 # Written down
@@ -80,6 +87,8 @@ print("head and power at 1200 rpm and 30 m³/h:", model([[1200, 30]]).round(2))
 
 # %%
 # Simulators such as Simulink, OpenModelica and FMPy import an FMU. Units in brackets become units of its variables.
-model.with_names(["speed [rpm]", "flow [m3/h]"], ["head [m]", "power [kW]"]).save_fmu(file.with_suffix(".fmu"))
+model.with_names(["speed [rpm]", "flow [m3/h]"], ["head [m]", "power [kW]"]).save_fmu(
+    file.with_suffix(".fmu")
+)
 
 # sphinx_gallery_thumbnail_number = 1
