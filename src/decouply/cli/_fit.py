@@ -375,7 +375,7 @@ def _selection_table(selection: Selection, title: str, *, show_all: bool) -> Tab
     from rich.table import Table
     from rich.text import Text
 
-    from ..fit.select._select import COLUMNS, row_cells
+    from ..fit.select._selection import COLUMNS, row_cells
     from ..model._names import printable
 
     table = Table(title=Text(printable(title)), title_justify="left")
