@@ -48,26 +48,26 @@ figure = result.plot()
 figure
 
 # %%
+# The note says that these parabolas can be mixed: other ones add up to the same head and power. So trust the sums,
+# which the data determine, and do not interpret a single curve. :doc:`/understand/uniqueness` explains when curves are
+# unique.
+
+# %%
 # Is it any good?
 # ---------------
 # The verdict asks whether the inputs could still predict the residuals. Here they cannot, so a larger model would not
 # help. The errors on fresh points agree.
 print(result.quality)
-print(
-    "error on fresh points, in % of the standard deviation:",
-    result.relative_rmse(fresh).round(2),
-)
+print("errors on fresh points, in %:", result.relative_rmse(fresh).round(2))
 figure = result.plot_fit(fresh)
 figure
 
 # %%
 # Which functions matter?
 # -----------------------
-# To see how much a function matters, remove it, fit the others again, and look at the error.
+# To see how much a function matters, remove it, fit the others again, and look at the error. The model needs all three.
 for row in result.ablation(progress=False):
-    print(
-        f"without {row.index}: {row.error_without:.1f} % instead of {row.error:.1f} %"
-    )
+    print(f"without {row.index}: {row.error_without:.1f} %, with: {row.error:.1f} %")
 
 # %%
 # Written down
