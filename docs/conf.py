@@ -102,8 +102,9 @@ autosummary_generate = True
 def executed_notebooks(app):
     """Notebooks to download, with their outputs: the tutorials that are quick to run."""
     here = Path(app.srcdir)
-    for source in (here / "start" / "function.md", here / "gallery" / "tables" / "plot_a_tutorial.ipynb"):
-        tool = here.parent / "tools" / "notebooks.py"
+    tool = here.parent / "tools" / "notebooks.py"
+    for page in ("start/first-fit.md", "start/function.md", "gallery/tables/plot_a_tutorial.ipynb"):
+        source = here / page
         subprocess.run([sys.executable, tool, source, source.with_suffix(".ipynb")], check=True)
 
 
@@ -122,13 +123,22 @@ def command_line_reference(app):
     (Path(app.srcdir) / "reference" / "command-line.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
+_MANY_COLUMNS = 7  # more than these, with deviations in one line, are wider than a page
+
+
 def mark_tables_of_words(app, doctree, docname):  # noqa: ARG001 (Sphinx gives all three)
-    """Rows of tables with sentences stand below each other on a narrow screen; tables of numbers scroll."""
+    """Rows of tables with sentences stand below each other on a narrow screen; tables of numbers scroll, unbroken."""
     for table in doctree.findall(nodes.table):
         entries = [entry.astext() for entry in table.findall(nodes.entry)]
         letters, digits = (sum(map(kind, "".join(entries))) for kind in (str.isalpha, str.isdigit))
         if letters > 15 * len(entries) and letters > 10 * digits and "autosummary" not in table["classes"]:
             table["classes"].append("words")
+            continue
+        # A number stays with its unit, and with its deviation if there is room; a deviation is never broken.
+        before = "±|" if len(list(table.findall(nodes.colspec))) < _MANY_COLUMNS else ""
+        for text in list(table.findall(nodes.Text)):
+            unbroken = re.sub(rf"(?<=\d) (?={before}%|s\b|ms\b)|(?<=±) (?=\d)", "\N{NO-BREAK SPACE}", text)
+            text.parent.replace(text, nodes.Text(unbroken))
 
 
 def setup(app):

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools" / "notebooks.py"
 PAGE = """# Title
 
-Some words.
+Some words, {download}`as a notebook <page.ipynb>`.
 
 ```python
 import decouply as dc
@@ -19,6 +19,10 @@ from pathlib import Path
 
 Path("left-behind.txt").write_text("x")
 print("so many:", 3)
+```
+
+```text
+so many: 3
 ```
 
 ```console
@@ -46,7 +50,11 @@ def test_a_page_becomes_a_notebook_with_outputs(tmp_path):
     assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
     assert [cell["cell_type"] for cell in book["cells"]] == ["markdown", "code", "markdown", "code", "code"]
     words, first, console, model, picture = book["cells"]
-    assert "Some words." in words["source"] and "$ stays text" in console["source"]
+    assert (
+        "Some words, as a notebook." in words["source"]
+        and "so many" not in console["source"]
+        and "$ stays text" in console["source"]
+    )
     assert first["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "so many: 3\n"}]
     assert model["outputs"][0]["data"]["text/plain"].startswith("Decoupling(") and model["execution_count"] == 2
     assert picture["outputs"][0]["data"]["image/png"].startswith("iVBOR")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import decouply
 from tools.check_offline import network_loads
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +43,20 @@ def test_pictures_in_the_readme_are_files_of_ours():
     for address in pictures:
         assert (ROOT / address).is_file(), f"{address} names a file that is not there"
     assert "urls" not in PROJECT and "repository-code" not in (ROOT / "CITATION.cff").read_text()
+
+
+def test_one_version_is_named_everywhere():
+    recipe = (ROOT / "conda" / "meta.yaml").read_text()
+    assert f'{{% set version = "{decouply.__version__}" %}}' in recipe
+    assert f"\nversion: {decouply.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {decouply.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_conda_recipe_asks_for_what_the_wheel_asks_for():
+    recipe = (ROOT / "conda" / "meta.yaml").read_text()
+    run = re.findall(r"^ +- (\S+) (>=\S+)$", recipe.partition("  run:\n")[2].partition("\ntest:")[0], re.M)
+    own = {"matplotlib-base": "matplotlib", "lazy_loader": "lazy-loader"}  # names that conda-forge has given
+    assert {own.get(name, name) + bound for name, bound in run if name != "python"} == set(PROJECT["dependencies"])
 
 
 def test_the_pythons_that_are_declared_are_those_that_are_tried():

@@ -35,6 +35,14 @@ def test_messages_are_read_as_well(tmp_path):
     assert "left-out" in found.rule and found.line == 2
 
 
+def test_texts_between_cells_of_the_gallery_are_read(tmp_path):
+    (tmp_path / "plot_it.py").write_text(
+        "x = 1\n\n# %%\n# Title\n# -----\n# The error on left-out samples.\ny = 2  # left-out\n"
+    )
+    (found,) = findings_of(tmp_path / "plot_it.py")
+    assert "left-out" in found.rule and found.line == 6
+
+
 @pytest.mark.parametrize("sentence", SOUND)
 def test_sound_sentences_pass(sentence):
     assert not list(rules_broken(sentence.replace("$f$", "Code")))

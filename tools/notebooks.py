@@ -21,12 +21,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_BLOCK = re.compile(r"^```python\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^```python\n(.*?)^```\n(?:\n```text\n.*?^```\n)?", re.MULTILINE | re.DOTALL
+)  # with what it prints
+_ROLE = re.compile(r"\{\w+\}`([^<`]*?) *<[^>`]*>`")  # a link that only the pages have
 
 
 def cells_of(page: str) -> Iterator[tuple[str, str]]:
     """("markdown" | "code", text) of a page in Markdown."""
-    place = 0
+    page, place = _ROLE.sub(r"\1", page), 0
     for block in _BLOCK.finditer(page):
         yield "markdown", page[place : block.start()].strip()
         yield "code", block.group(1).strip()

@@ -1,6 +1,7 @@
 """Check the prose of pages and docstrings against the rules of CONTRIBUTING.md: `python tools/prose.py [PATH ...]`.
 
-A path is a page in Markdown, a module of Python (its docstrings and messages are read), or a folder of both. Without
+A path is a page in Markdown, a module of Python (its docstrings, messages and texts between cells are read), or a
+folder of both. Without
 paths, all pages of the project are read. Found are
 
 - sentences of more than 30 words, and sentences with both a colon and a semicolon (messages may have both);
@@ -58,7 +59,7 @@ def findings_of(path: Path) -> Iterator[Finding]:
     """What a page or the docstrings of a module say against the rules."""
     text = path.read_text(encoding="utf-8")
     text = text.partition("\n## Words\n")[0] if path == WORDS else text
-    for line, sentence in _docstrings(text) if path.suffix == ".py" else _sentences(text, 1):
+    for line, sentence in [*_docstrings(text), *_cells(text)] if path.suffix == ".py" else _sentences(text, 1):
         for rule in rules_broken(sentence):
             yield Finding(path, line, rule, sentence)
     for line, sentence in _messages(text) if path.suffix == ".py" else ():
@@ -108,6 +109,13 @@ def _docstrings(source: str) -> Iterator[tuple[int, str]]:
             text = None if getattr(node, "name", "").startswith("_") else ast.get_docstring(node)
             if text is not None and isinstance(first, ast.Expr):
                 yield from _sentences(_without_rest_markup(text), first.lineno)
+
+
+def _cells(source: str) -> Iterator[tuple[int, str]]:
+    """Sentences between the cells of a page of the gallery."""
+    for cell in re.finditer(r"^# %%\n((?:#.*\n)+)", source, flags=re.MULTILINE):
+        text = re.sub("^# ?", "", cell[1], flags=re.MULTILINE)
+        yield from _sentences(_without_rest_markup(text), source.count("\n", 0, cell.start(1)) + 1)
 
 
 def _messages(source: str) -> Iterator[tuple[int, str]]:

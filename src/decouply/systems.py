@@ -122,10 +122,12 @@ def random_system(
         Widths (m, r_1, ..., r_L, n) from input to output.
     degrees : tuple of int
         (d_1, ..., d_L).
-    angles : tuple of float
+    angles : "absolute" or "signed"
         "signed" bounds the cosine itself, as the paper's formula is printed. Columns that point in opposite directions
         pass, and W_1 of f1 has a cosine of -0.96. With "absolute" the bound is on the absolute value, so that no two
         functions see nearly the same line. Three lines in a plane already do not fit.
+    rng : int or numpy Generator
+        Seed or generator.
 
     Returns
     -------

@@ -51,6 +51,14 @@ def test_people_are_told_what_was_read_and_how(folder):
     assert fit(["data.csv", "--outputs", "y", "--quiet", "--formula", "text"], folder).stdout == ""
 
 
+@pytest.mark.parametrize("asked", [(), ("--outputs", "y")])
+def test_select_chooses_columns_as_fit_does(folder, asked):
+    done = run_here(["select", "data.csv", *asked, "--max-ranks", "1", "--max-degrees", "3"], folder)
+    assert done.returncode == 0, done.stderr
+    assert ("The output is y, the inputs are x1, x2." in " ".join(done.stderr.split())) is not bool(asked)
+    assert f"Next: decouply fit data.csv {''.join(f'{word} ' for word in asked)}--ranks 1" in done.stdout
+
+
 @pytest.mark.slow
 def test_jacobians_are_estimated_when_asked_for(folder):
     refused = fit(["data.csv", "--outputs", "y", "--solver", "proj"], folder)

@@ -486,3 +486,10 @@ def test_every_verdict_has_its_colour():
     good = {dc.fit.Grade.EXACT, dc.fit.Grade.NOISE, dc.fit.Grade.CLOSE}
     warned = {grade for grade in dc.fit.Grade if f".{grade.name.lower()}," in css or f".{grade.name.lower()})" in css}
     assert warned == set(dc.fit.Grade) - good
+
+
+def test_no_rule_is_meant_for_a_curve_and_meets_a_verdict():
+    """The name of a grade is a class of the verdict; a rule `.noise` for a chart once faded the badge."""
+    css = (files("decouply.report") / "templates" / "report.css").read_text(encoding="utf-8")
+    for grade in dc.fit.Grade:
+        assert not re.search(rf"^\.{grade.name.lower()}\b", css, flags=re.MULTILINE), grade

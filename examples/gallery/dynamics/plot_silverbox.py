@@ -30,8 +30,8 @@ decoupled = narx.decouple(ranks=3, rng=0, progress=False)
 refined = decoupled.refine(train.u, train.y, progress=False)
 
 # %%
-# Free runs
-# ---------
+# Simulations
+# -----------
 # Every model starts with the 50 measured outputs that the benchmark allows and is then fed its own outputs. Note the
 # scales: the output reaches 200 mV, the errors a hundredth of that.
 figure, axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")
@@ -45,7 +45,9 @@ for name, model, colour in (
 ):
     simulated = model.simulate(test.u, test.y_init)
     label = f"{name}: {1e3 * test.rmse(simulated):.2f} mV"
-    axes[1].plot(1e3 * (simulated - test.y)[shown], label=label, color=colour, linewidth=1)
+    axes[1].plot(
+        1e3 * (simulated - test.y)[shown], label=label, color=colour, linewidth=1
+    )
 axes[1].set(xlabel="sample", ylabel="error (mV)")
 legend = figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
 

@@ -39,7 +39,8 @@ print(found)
 # The linear model is listed as well: the difference is what the functions contribute.
 model = dc.sysid.DecoupledStateSpace(2, bases).fit(u, y, n_starts=3, progress=False)
 for row in model.starts:
-    print(f"{row.start:10} training {100 * row.training:6.3f} %, validation {100 * row.validation:6.3f} %")
+    errors = f"training {row.training:.3%}, validation {row.validation:.3%}"
+    print(f"{row.start:10} {errors}")
 print(model, "->", model.canonical().n_parameters, "in canonical form")
 
 # %%

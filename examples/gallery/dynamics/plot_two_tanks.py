@@ -27,7 +27,8 @@ curves = [dc.bases.Tanh(), dc.sysid.StateFunction(dc.bases.Tanh())]
 model = dc.sysid.DecoupledStateSpace(2, curves, feedthrough=False)
 model = model.fit(train.u, train.y, n_starts=3, progress=False)
 for row in model.starts:
-    print(f"{row.start:10} training {100 * row.training:5.1f} %, validation {100 * row.validation:5.1f} %")
+    errors = f"training {row.training:.1%}, validation {row.validation:.1%}"
+    print(f"{row.start:10} {errors}")
 
 # %%
 # A simulation of the test
@@ -35,7 +36,10 @@ for row in model.starts:
 # The model sees the voltage and the first 50 levels. All other levels are its own.
 figure, axes = plt.subplots(2, 1, figsize=(9, 5), sharex=True, layout="constrained")
 axes[0].plot(test.y, color="black", linewidth=1, label="measured")
-for name, one, colour in (("linear", model.linear_twin(), "#D55E00"), ("two curves", model, "#0072B2")):
+for name, one, colour in (
+    ("linear", model.linear_twin(), "#D55E00"),
+    ("two curves", model, "#0072B2"),
+):
     simulated = one.simulate(test.u, test.y_init)
     print(f"{name:10} {test.rmse(simulated):.3f} V on the test")
     axes[0].plot(simulated, color=colour, linewidth=1, label=name)

@@ -25,7 +25,14 @@ waves = 1.5 + np.sin(np.outer(time, [3, 7, 11, 17, 23]) + np.arange(5))
 G = (waves[:, :3], waves[:, 3:])
 hidden = dc.ParaTuck(W, G)
 J = hidden.to_tensor()
-print("tensor:", J.shape, "so", J.size, "numbers from", sum(factor.size for factor in (*W, *G)))
+print(
+    "tensor:",
+    J.shape,
+    "so",
+    J.size,
+    "numbers from",
+    sum(factor.size for factor in (*W, *G)),
+)
 
 # %%
 # Decompose it

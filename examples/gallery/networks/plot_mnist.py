@@ -26,9 +26,18 @@ def pixels(images):
 
 
 X, labels = pixels(data.train.images), torch.tensor(np.array(data.train.labels)).long()
-X_test, test_labels = pixels(data.test.images), torch.tensor(np.array(data.test.labels)).long()
+X_test, test_labels = (
+    pixels(data.test.images),
+    torch.tensor(np.array(data.test.labels)).long(),
+)
 net = nn.Sequential(
-    nn.Linear(784, 80), nn.ReLU(), nn.Linear(80, 60), nn.ReLU(), nn.Linear(60, 40), nn.ReLU(), nn.Linear(40, 10)
+    nn.Linear(784, 80),
+    nn.ReLU(),
+    nn.Linear(80, 60),
+    nn.ReLU(),
+    nn.Linear(60, 40),
+    nn.ReLU(),
+    nn.Linear(40, 10),
 )
 optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
 for _ in range(2):
@@ -66,7 +75,9 @@ print(out.report)
 # The curves
 # ----------
 # 80 features go in, 10 scores come out; only the most important inputs are shown.
-figure = out.decoupling.plot(out.result.samples.X, outputs=[f"digit {k}" for k in range(10)])
+figure = out.decoupling.plot(
+    out.result.samples.X, outputs=[f"digit {k}" for k in range(10)]
+)
 
 # %%
 # The images whose class changed

@@ -9,7 +9,7 @@ this page has it as a notebook to download.
 # %%
 # What was measured
 # -----------------
-# A centrifugal pump, at 120 points of its map: head and shaft power at 900 to 1500 rpm and 0 to 60 m³/h, with noise of
+# A centrifugal pump, at 120 points of its map: head and shaft power at 900 to 1500 rpm and 0 to 60 m³/h. The noise is
 # 0.3 m and 0.05 kW. Samples are points X (S, m) with values F (S, n); names travel with them into every formula and
 # picture. 40 more points are kept for the end.
 import tempfile
@@ -32,7 +32,9 @@ samples, fresh = measured.take(np.arange(120)), measured.take(np.arange(120, 160
 # How many curves?
 # ----------------
 # ``dc.select`` fits several sizes and compares their errors in cross-validation.
-choice = dc.select(samples, max_ranks=3, max_degrees=4, rng=0, max_seconds=20, progress=False)
+choice = dc.select(
+    samples, max_ranks=3, max_degrees=4, rng=0, max_seconds=20, progress=False
+)
 print(choice)
 
 # %%
@@ -46,21 +48,26 @@ figure = result.plot()
 figure
 
 # %%
+# The note says that these parabolas can be mixed: other ones add up to the same head and power. So trust the sums,
+# which the data determine, and do not interpret a single curve. :doc:`/understand/uniqueness` explains when curves are
+# unique.
+
+# %%
 # Is it any good?
 # ---------------
 # The verdict asks whether the inputs could still predict the residuals. Here they cannot, so a larger model would not
 # help. The errors on fresh points agree.
 print(result.quality)
-print("error on fresh points, in % of the standard deviation:", result.relative_rmse(fresh).round(2))
+print("errors on fresh points, in %:", result.relative_rmse(fresh).round(2))
 figure = result.plot_fit(fresh)
 figure
 
 # %%
 # Which functions matter?
 # -----------------------
-# To see how much a function matters, remove it, fit the others again, and look at the error.
+# To see how much a function matters, remove it, fit the others again, and look at the error. The model needs all three.
 for row in result.ablation(progress=False):
-    print(f"without function {row.index}: {row.error_without:.1f} % instead of {row.error:.1f} %")
+    print(f"without {row.index}: {row.error_without:.1f} %, with: {row.error:.1f} %")
 
 # %%
 # Written down
@@ -80,6 +87,8 @@ print("head and power at 1200 rpm and 30 m³/h:", model([[1200, 30]]).round(2))
 
 # %%
 # Simulators such as Simulink, OpenModelica and FMPy import an FMU. Units in brackets become units of its variables.
-model.with_names(["speed [rpm]", "flow [m3/h]"], ["head [m]", "power [kW]"]).save_fmu(file.with_suffix(".fmu"))
+model.with_names(["speed [rpm]", "flow [m3/h]"], ["head [m]", "power [kW]"]).save_fmu(
+    file.with_suffix(".fmu")
+)
 
 # sphinx_gallery_thumbnail_number = 1

@@ -28,7 +28,9 @@ for seed in range(3):
     train, test = table.take(rows[:40]), table.take(rows[300:])
     values = dc.Samples(train.X, F=train.F, inputs=train.inputs, outputs=train.outputs)
     for name, samples in zip(errors, (values, train), strict=True):
-        result = dc.decouple(samples, ranks=(4, 3), degrees=(3, 3), n_starts=32, rng=0, progress=False)
+        result = dc.decouple(
+            samples, ranks=(4, 3), degrees=(3, 3), n_starts=32, rng=0, progress=False
+        )
         errors[name].append(result.relative_rmse(test))
 print("mean error in % of the standard deviation, thrust and consumption:")
 for name, found in errors.items():

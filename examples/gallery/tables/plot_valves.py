@@ -32,8 +32,14 @@ samples = dc.Samples(X, F=F, **names)
 # Sixteen pieces are more than enough; the data decide how smooth the functions are.
 result = dc.decouple(samples, ranks=2, basis=dc.Spline(16), n_starts=16, progress=False)
 polynomials = dc.decouple(samples, ranks=2, degrees=7, n_starts=16, progress=False)
-print("error of splines, in % of the standard deviation:    ", result.relative_rmse().round(2))
-print("error of degree 7, in % of the standard deviation:   ", polynomials.relative_rmse().round(2))
+print(
+    "error of splines, in % of the standard deviation:    ",
+    result.relative_rmse().round(2),
+)
+print(
+    "error of degree 7, in % of the standard deviation:   ",
+    polynomials.relative_rmse().round(2),
+)
 figure = result.plot_functions()
 
 # %%

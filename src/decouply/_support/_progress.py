@@ -149,7 +149,7 @@ class LateBar:
                 console.print(f"Up to {self._limit:.0f} s. Ctrl-C stops the search and keeps the best model so far.")
             self._bar = Progress(
                 BarColumn(_BAR_WIDTH),
-                TimeElapsedColumn(),
+                TimeElapsedColumn(table_column=Column(min_width=7)),  # not cut in favour of a long text
                 TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"), markup=False),
                 console=console,
                 transient=True,

@@ -34,6 +34,18 @@ def read_columns(file: str, given: Given) -> Reading:
     return read_samples(file, **{name: getattr(given, name) for name in names})
 
 
+def choose_columns(file: str, given: Given) -> tuple[str, ...]:
+    """Ask for inputs and outputs that no option names, or choose them; what was said of the choice."""
+    if given.inputs is not None or given.outputs is not None:
+        return ()
+    from ._output import say
+
+    given.inputs, given.outputs, told = chosen_columns(file, silent=given.quiet or given.as_json)
+    for note in () if given.quiet else told:
+        say(note, err=True)
+    return told
+
+
 def chosen_columns(file: str, *, silent: bool) -> Chosen:
     """Inputs and outputs of a table, and what to say of the choice; None for files that hold the arrays X, F and J."""
     found = _looked_at(file)

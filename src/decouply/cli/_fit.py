@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._columns import FORMULAS, chosen_columns, read_columns
+from ._columns import FORMULAS, choose_columns, read_columns
 from ._options import (
     COLUMNS,
     PICTURE,
@@ -152,11 +152,7 @@ def fit(file: str, given: Given) -> None:
     if given.validation is not None and given.holdout is not None:
         raise click.UsageError("Give --validation or --holdout, not both.")
     own_options = _solver_options(solver, given.solver_options)
-    told: tuple[str, ...] = ()
-    if given.inputs is None and given.outputs is None:
-        given.inputs, given.outputs, told = chosen_columns(file, silent=given.quiet or given.as_json)
-        for note in () if given.quiet else told:
-            say(note, err=True)
+    told = choose_columns(file, given)
     limit = SECONDS if auto and given.max_seconds is None else given.max_seconds
     with shown_progress("Decoupling", quiet=given.quiet, limit=limit) as progress:
         reading = read_columns(file, given)
@@ -306,6 +302,8 @@ def select(file: str, given: Given) -> None:
     from ._output import print_json, print_table, save_figure, say, say_lines, say_next, say_paths, shown_progress
 
     check_targets(given.plot, given.model_path)
+    asked = {name: own for name in ("inputs", "outputs") if (own := getattr(given, name)) is not None}
+    told = choose_columns(file, given)
     with shown_progress("Selecting", quiet=given.quiet, limit=given.max_seconds) as progress:
         reading = read_columns(file, given)
         selection = dc.select(
@@ -325,17 +323,18 @@ def select(file: str, given: Given) -> None:
             selection.result.decoupling.save(given.model_path)
         if given.plot is not None:
             save_figure(selection.plot(), given.plot)
-    notes = (*reading.notes, *selection.notes)
+    notes = (*told, *reading.notes, *selection.notes)
     if given.as_json:
         print_json(_selection_content(selection) | {"notes": notes, "picture": given.plot, "model": given.model_path})
     elif not given.quiet:
         print_table(_selection_table(selection, f"Sizes for {file}", show_all=given.show_all))
-        say_lines("\n".join(map(by_options, (selection.reason, *notes))))
+        say_lines("\n".join(map(by_options, (selection.reason, *notes[len(told) :]))))
         if selection.hints.unfoldings:
             say(f"Singular values:\n{selection.hints}")
         say_paths(Picture=given.plot, Model=given.model_path)
         sizes = [",".join(map(str, size)) for size in (selection.ranks, selection.degrees)]
-        say_next(f"decouply fit {shlex.quote(file)} --ranks {sizes[0]} --degrees {sizes[1]}")
+        columns = "".join(f"--{name} {shlex.quote(','.join(map(str, own)))} " for name, own in asked.items())
+        say_next(f"decouply fit {shlex.quote(file)} {columns}--ranks {sizes[0]} --degrees {sizes[1]}")
     if selection.result.status is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
@@ -357,6 +356,7 @@ def _selection_content(selection: Selection) -> dict[str, Any]:
 
 def _selection_table(selection: Selection, title: str, *, show_all: bool) -> Table:
     """The sizes that no smaller one beats, or all; each with its error on validation samples and on fitted ones."""
+    from ..fit.select._selection import COLUMNS, row_cells
     from ._output import table_of
 
     table = table_of(title, header=True)
@@ -371,7 +371,7 @@ def _selection_table(selection: Selection, title: str, *, show_all: bool) -> Tab
             ",".join(map(str, row.ranks)),
             ",".join(map(str, row.degrees)),
             str(row.n_parameters),
-            f"{row.error:.2g} ± {row.spread:.1g} %",
+            f"{row.error:.2g} ± {row_cells(row)[COLUMNS.index('±')]} %",
             f"{row.training_error:.2g} %",
             *told,
             "chosen" if row.chosen else "Pareto" if show_all and row.pareto else "",

@@ -191,14 +191,16 @@ def identify(file: str, given: Given) -> None:
     if given.as_json:
         print_json(found)
     elif not given.quiet:
-        say_lines("\n".join(found[key] for key in ("verdict", "model", "reason", "warning") if found.get(key)))
+        # The reason of a search compares with a linear model already; two numbers for one would not help.
+        said = ("model", "reason", "warning") if "tried" in found else ("verdict", "model", "reason", "warning")
+        say_lines("\n".join(found[key] for key in said if found.get(key)))
         for i, name in enumerate(given.outputs):
             fit = f"{name}: "
             fit += (
                 f"fit {found['percent_fit'][i]:.3g} % on this record" if "percent_fit" in found else "the run diverges"
             )
             if "rmse" in found:
-                fit += f", RMSE {found['rmse'][i]:.3g}; a linear model has RMSE {found['linear_rmse'][i]:.3g}"
+                fit += f", RMSE {found['rmse'][i]:.3g}; the linear model it began with: {found['linear_rmse'][i]:.3g}"
             say(fit)
         say(found["formula"])
         say_paths(Model=given.model_path, Report=given.report_path)

@@ -58,10 +58,18 @@ EMPS_TEST = RemoteFile(
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Inputs `u` and outputs `y` of one experiment, each (T,) or (T, channels), copies of what is given.
+    """Inputs and outputs of one experiment, copies of what is given; ``u, y = record`` works.
 
-    ``u, y = record`` works. The first `n_init` outputs of a test record may be used to start a simulation, and do not
-    count in its score.
+    Parameters
+    ----------
+    name : str
+        What tables call it.
+    u, y : array (T,) or (T, channels)
+        Inputs and outputs.
+    sampling_time : float
+        Seconds between samples.
+    n_init : int
+        The first outputs of a test record, which may be used to start a simulation and do not count in its score.
 
     Examples
     --------

@@ -50,6 +50,8 @@ def sample(
         `dc.Samples.from_zarr(path)` opens it again. By default samples are kept in memory.
     device : str or device, optional
         Where to compute; by default the device of the module, or the CPU if that device has no float64.
+    progress : bool or callable
+        True shows a bar on a terminal after two seconds; a callable gets named values.
 
     Returns
     -------

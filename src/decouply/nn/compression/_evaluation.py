@@ -236,7 +236,7 @@ class CompressionReport:
         Of the whole network, before and after; higher is better.
     score_name : str
         What it is.
-    task : str
+    task : Decision
         Whether the network was taken for a classification or a regression, and why.
     n_held_out : int
         Inputs that were not fitted, on which score, errors and ranges were measured; 0 if they are those fitted.

@@ -40,7 +40,7 @@ class Fitting:
         as the activations of the part: `dc.Activation` with one hinge and without, in layers as wide as asked for. With
         a budget one, two and (for few inputs) three layers compete, and for few samples a decoupling. The layer that is
         nearest to the part at inputs that are held out is taken; a plain network is always among them.
-    outside : "bounded", "extend", "linear" or "constant"
+    outside : "linear", "constant" or "extend"
         What the functions do beyond the range of what they were fitted on: continue linearly ("linear"), keep the
         value at the end ("constant"), or follow their formulas and explode ("extend").
     n_samples : int, optional

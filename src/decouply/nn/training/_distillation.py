@@ -237,6 +237,8 @@ def refine(
         the rounded numbers, and the layer that is returned has them: so 4 or 5 bits lose little.
     rng : int or numpy Generator
         Seed or generator.
+    progress : bool or callable
+        True shows a bar on a terminal after two seconds; a callable gets named values.
 
     Returns
     -------

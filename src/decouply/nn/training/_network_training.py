@@ -122,7 +122,7 @@ class FineTune:
     ----------
     inputs, labels : array
         Inputs of the network and their classes, (N, ...) and (N,).
-    max_steps, batch_size, rate : int
+    max_steps, batch_size, rate : int, int, float
         Steps of Adam, inputs per step, and its largest rate, which falls to 0.
     whole : bool
         Whether the rest of the network is trained as well, as far as its parameters ask for gradients.

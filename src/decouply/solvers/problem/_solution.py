@@ -66,6 +66,11 @@ class History:
     For `VarPro` it is the best cost of the batch that the result comes from, first with the last layer eliminated and
     then with all parameters. It does not look at the two errors on the way (NaN).
 
+    Attributes
+    ----------
+    lam, objective, error_jacobian, error_values : array (t,)
+        Weight of the value term, objective, Error(J) and Error(F) after each iteration.
+
     Examples
     --------
     >>> import decouply as dc
@@ -104,6 +109,19 @@ class StartRow:
     NaN stands for what is not known: values that a solver does not look at, starts that were dropped early. `build`
     makes the model of the start, if the solver kept its factors.
 
+    Attributes
+    ----------
+    start : int
+        Its number, from 0.
+    lam, objective, error_jacobian, error_values : float
+        Weight of the value term, objective, Error(J) and Error(F) at the end.
+    steps : int
+        Iterations.
+    status : Status
+        Why it ended.
+    seconds : float
+        Time that it took.
+
     Examples
     --------
     >>> import decouply as dc, numpy as np
@@ -140,6 +158,17 @@ class StartRow:
 class LamRow:
     """One value of lam that was tried by `TwoStage`.
 
+    Attributes
+    ----------
+    lam, loss : float
+        The value, and its loss, by which `TwoStage` chooses.
+    objective, error_jacobian, error_values : float
+        As in `StartRow`, of the best start.
+    steps : int
+        Iterations.
+    chosen : bool
+        Whether the result has this value.
+
     Examples
     --------
     >>> import decouply as dc, numpy as np
@@ -164,6 +193,25 @@ class LamRow:
 @dataclass(frozen=True)
 class Solution:
     """A solver's answer, in the user's coordinates.
+
+    Attributes
+    ----------
+    decoupling : Decoupling
+        The model.
+    status : Status
+        Why the search ended.
+    lam, ridge : float
+        Weight of the value term, and the penalty on parameters.
+    history : History
+        The iterations of the start that was kept.
+    starts, path : tuple of StartRow, tuple of LamRow
+        All starts, and all values of lam.
+    notes : tuple of str
+        What the user should know, in sentences.
+    found_by : str
+        The method that led to the answer, if the solver knows several.
+    n_effective : float, optional
+        Effective parameters after smoothing.
 
     Examples
     --------

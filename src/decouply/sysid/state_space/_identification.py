@@ -24,7 +24,7 @@ class TriedModel:
 
     Attributes
     ----------
-    n_states, functions : int
+    n_states, functions : int, str
         What it is made of; no functions is a linear model.
     n_parameters : int
         Of the canonical form.

@@ -91,6 +91,10 @@ def identify(
         Seconds between samples, or the times of all samples, which must be equally spaced. The model keeps it.
     max_seconds : float, optional
         About the time that it takes at most, or None for no limit. Ctrl-C ends it early, with the best so far.
+    rng : int or numpy Generator
+        The same seed gives the same result, if the time limit is not reached.
+    progress : bool or callable
+        True shows a bar on a terminal after two seconds; a callable gets named values.
 
     Returns
     -------
