@@ -368,9 +368,16 @@ class Race:
                 chosen, fit, structure = end
                 return self._outcome(chosen, fit, structure, None, refused)
             refused.append(kind)
-        kind = self.best_linear
-        fit = self._on_everything(kind, report)
-        return self._outcome(kind, fit, kind.structure, self._escape(kind, fit), refused)
+        # Of linear models the best one that stays bounded; the best of all if none does.
+        ends = []
+        for kind in dict.fromkeys((self.best_linear, *sorted(self.linear, key=lambda kind: kind.error))):
+            fit = self._on_everything(kind, report)
+            ends.append((kind, fit, self._escape(kind, fit)))
+            if ends[-1][2] is None:
+                break
+            kind.note = f"diverges on {ends[-1][2]}"
+        kind, fit, where = ends[-1] if ends[-1][2] is None else ends[0]
+        return self._outcome(kind, fit, kind.structure, where, refused)
 
     def _outcome(
         self, kind: Kind, fit: FitResult, structure: StateSpaceStructure, where: str | None, refused: list[Kind]
@@ -461,7 +468,7 @@ class Race:
     def _verdict(self, kind: Kind, where: str | None, refused: list[Kind]) -> str:
         n, linear = kind.structure.n_states, self.best_linear
         sentences = []
-        if kind is linear:
+        if not kind.words:
             reason = (
                 "no model with functions is clearly better on validation data" if self.kinds else "no other was tried"
             )
