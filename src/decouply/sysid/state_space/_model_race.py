@@ -23,7 +23,7 @@ from ...bases import LayerBasis, Monomial
 from ..free_run._fit import FitResult, FreeRunObjective, fit_free_run
 from ..free_run._linear import fit_linear
 from ..free_run._simulation import simulate
-from ..free_run._step import StepArrays
+from ..free_run._step import StepArrays, spectral_radius
 from ..signals._records import RecordBatch, Signals, SignalUnits, parted
 from ._boundedness import LARGER, escape, larger_response, with_tails
 from ._dead_time import dead_time, with_late_inputs
@@ -440,6 +440,8 @@ class Race:
 
     def _escape(self, kind: Kind, fit: FitResult) -> str | None:
         n = fit.x0.shape[1]
+        if self.stable and spectral_radius(fit.step, n) >= 1.0:  # linear models are fitted without that constraint
+            return "a long constant input"
         return escape(fit.step, n, fit.x0[0], self.units, self.signals, self.rng, long=not kind.structure.integrating)
 
     def _model(self, kind: Kind, fit: FitResult, structure: StateSpaceStructure) -> DecoupledStateSpace:
