@@ -101,6 +101,23 @@ def test_a_linear_model_that_diverges_says_so(monkeypatch):
     assert not found.is_bounded and "diverges on the training input: do not use it for long runs" in found.verdict
 
 
+def test_of_linear_models_one_that_stays_bounded_is_the_answer(monkeypatch):
+    # The model of the order that is best on validation data is made out to diverge.
+    monkeypatch.setattr(_model_race, "escape", lambda step, n, *_, **__: "it" if n == 1 else None)
+    found = identify(*linear_record(), n_states=(1, 2), functions=[], progress=False)
+    assert found.is_bounded and found.model.n_states == 2
+    assert "A linear model with 2 states is the answer" in found.verdict
+    assert {(row.n_states, row.note) for row in found.tried} == {(1, "diverges on it"), (2, "chosen")}
+
+
+def test_a_stable_answer_has_its_poles_inside_the_unit_circle(monkeypatch):
+    # That of one state is made out to be an integrator.
+    monkeypatch.setattr(_model_race, "spectral_radius", lambda step, n: 1.0 if n == 1 else 0.5)
+    u, y = linear_record()
+    assert identify(u, y, n_states=(1, 2), functions=[], stable=True, progress=False).model.n_states == 2
+    assert identify(u, y, n_states=(1, 2), functions=[], progress=False).model.n_states == 1
+
+
 def test_errors_at_rounding_ask_for_no_functions():
     u, _ = linear_record()
     found = identify(u, u, n_states=1, functions=[Monomial(3)], progress=False)

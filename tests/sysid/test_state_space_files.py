@@ -81,7 +81,7 @@ def test_the_page_tells_errors_in_words_and_needs_no_network(model, tmp_path):
     assert "% of the signal" in text
     assert "the linear model with 2 states leaves" in text
     assert "physical (chosen)" in text
-    assert text.count("<svg") == 8
+    assert text.count("<svg") == 9  # one is the response to a step
     assert "http://" not in text.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
         "http://creativecommons.org", ""
     )

@@ -23,7 +23,7 @@ from ...bases import LayerBasis, Monomial
 from ..free_run._fit import FitResult, FreeRunObjective, fit_free_run
 from ..free_run._linear import fit_linear
 from ..free_run._simulation import simulate
-from ..free_run._step import StepArrays
+from ..free_run._step import StepArrays, spectral_radius
 from ..signals._records import RecordBatch, Signals, SignalUnits, parted
 from ._boundedness import LARGER, escape, larger_response, with_tails
 from ._dead_time import dead_time, with_late_inputs
@@ -368,9 +368,16 @@ class Race:
                 chosen, fit, structure = end
                 return self._outcome(chosen, fit, structure, None, refused)
             refused.append(kind)
-        kind = self.best_linear
-        fit = self._on_everything(kind, report)
-        return self._outcome(kind, fit, kind.structure, self._escape(kind, fit), refused)
+        # Of linear models the best one that stays bounded; the best of all if none does.
+        ends = []
+        for kind in dict.fromkeys((self.best_linear, *sorted(self.linear, key=lambda kind: kind.error))):
+            fit = self._on_everything(kind, report)
+            ends.append((kind, fit, self._escape(kind, fit)))
+            if ends[-1][2] is None:
+                break
+            kind.note = f"diverges on {ends[-1][2]}"
+        kind, fit, where = ends[-1] if ends[-1][2] is None else ends[0]
+        return self._outcome(kind, fit, kind.structure, where, refused)
 
     def _outcome(
         self, kind: Kind, fit: FitResult, structure: StateSpaceStructure, where: str | None, refused: list[Kind]
@@ -433,6 +440,8 @@ class Race:
 
     def _escape(self, kind: Kind, fit: FitResult) -> str | None:
         n = fit.x0.shape[1]
+        if self.stable and spectral_radius(fit.step, n) >= 1.0:  # linear models are fitted without that constraint
+            return "a long constant input"
         return escape(fit.step, n, fit.x0[0], self.units, self.signals, self.rng, long=not kind.structure.integrating)
 
     def _model(self, kind: Kind, fit: FitResult, structure: StateSpaceStructure) -> DecoupledStateSpace:
@@ -461,7 +470,7 @@ class Race:
     def _verdict(self, kind: Kind, where: str | None, refused: list[Kind]) -> str:
         n, linear = kind.structure.n_states, self.best_linear
         sentences = []
-        if kind is linear:
+        if not kind.words:
             reason = (
                 "no model with functions is clearly better on validation data" if self.kinds else "no other was tried"
             )
