@@ -1,9 +1,9 @@
 """How far beyond the samples a polynomial is believed.
 
-Powers explode where no sample is, so that functions of a chosen model go on as straight lines beyond the range that the
-samples visit. Where the formula is right, that costs more than everything else: few samples reach the corners of their
-box, and new ones do. The samples that reach farthest tell. If a fit to all others predicts them better by its formula
-than by straight lines from where the others end, the formula holds for a tenth of the range more.
+Powers explode beyond the samples, so functions of a chosen model go on as straight lines there. If the formula is
+right, that can cost more than all other errors. Few samples come near the corners of their box, and new ones go
+farther. So the samples that reach farthest are predicted by a fit to all others, with the formula and with straight
+lines. If the formula is better, it holds for a tenth of the range more.
 """
 
 from __future__ import annotations
