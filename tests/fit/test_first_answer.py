@@ -33,6 +33,16 @@ def test_a_saturation_and_a_parabola_are_two_functions_of_their_own_shape():
     assert np.all(dc.relative_rmse(f(fresh), result.decoupling(fresh)) < 2.0)
 
 
+def test_a_difference_of_inputs_that_hang_together_is_found():
+    """In most corners of the box it is ten times as large as at any sample."""
+    rng = np.random.default_rng(0)
+    a = rng.uniform(-1.0, 1.0, 200)
+    X = np.column_stack([a, a + 0.05 * rng.normal(size=200)])
+    F = a + 20.0 * (X[:, 1] - X[:, 0]) + 0.05 * rng.normal(size=200)
+    model = dc.decouple(dc.Samples(X, F=F[:, None] + np.sin(3.0 * a)[:, None]), **QUIET).decoupling
+    assert np.sqrt(np.mean((model(X)[:, 0] - F - np.sin(3.0 * a)) ** 2)) < 0.06
+
+
 def test_a_polynomial_that_predicts_the_farthest_samples_is_believed_a_little_beyond_them():
     def f(X):
         return CURVES["cubic"](X @ np.full(6, 0.2))

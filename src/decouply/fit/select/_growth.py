@@ -86,8 +86,13 @@ class Growth:
         low, high, draws = samples.X.min(axis=0), samples.X.max(axis=0), np.random.default_rng(0)
         corners = draws.integers(2, size=(_BOX_POINTS, samples.n_inputs))
         self._box = low + (high - low) * np.vstack([corners, draws.uniform(size=corners.shape)])
-        # A sum of m inputs is sqrt(m) times as large in a corner as at samples.
-        self._reach = np.repeat([[samples.n_inputs**0.5], [1.0]], _BOX_POINTS, axis=0)
+        # A sum of m inputs is sqrt(m) times as large in a corner as at samples. If inputs hang together, parts of the
+        # box are many standard deviations away; samples are sqrt(m) of them away.
+        apart = np.linalg.pinv(np.atleast_2d(np.cov(samples.X.T)), hermitian=True)
+        away = self._box - samples.X.mean(axis=0)
+        distance = np.sqrt(np.maximum(np.einsum("si,ij,sj->s", away, apart, away), 0.0))
+        usual = np.repeat([samples.n_inputs**0.5, 1.0], _BOX_POINTS)
+        self._reach = np.maximum(usual, distance / samples.n_inputs**0.5)[:, None]
         self._draws = np.random.default_rng(seed)
         self._n_numbers = n_distinct_numbers(samples)
 
@@ -287,6 +292,8 @@ class Growth:
         lowest = min(c.score for c in calm)
         close = (c for c in calm if c.score <= lowest + STRONG_EVIDENCE)
         smallest = min(close, key=lambda c: (c.n_parameters, c.score))
+        if smallest.degrees == (1,):  # whatever bends has not earned it
+            return smallest
         # The criterion knows how many functions there are, errors on left-out samples of which kind they are.
         alike = [c for c in calm if c.ranks == smallest.ranks and c.score <= smallest.score + _HOPELESS]
         least = min(c.left_out_error for c in alike)
