@@ -6,6 +6,7 @@ import pytest
 import decouply as dc
 from decouply.fit import Grade, _pieces
 from decouply.fit.select._rank_hints import as_polynomial, exact_shapes, true_degrees
+from decouply.fit.select._tails import with_believed_tails
 from experiments.regression.tables import CURVES, draw
 from experiments.regression.verdicts import KINDS, is_right, work
 
@@ -30,6 +31,34 @@ def test_a_saturation_and_a_parabola_are_two_functions_of_their_own_shape():
     assert result.decoupling.ranks == (2,) and result.verdict.grade is Grade.NOISE
     fresh = np.random.default_rng(1).uniform(-1, 1, (1000, 2))
     assert np.all(dc.relative_rmse(f(fresh), result.decoupling(fresh)) < 2.0)
+
+
+def test_a_difference_of_inputs_that_hang_together_is_found():
+    """In most corners of the box it is ten times as large as at any sample."""
+    rng = np.random.default_rng(0)
+    a = rng.uniform(-1.0, 1.0, 200)
+    X = np.column_stack([a, a + 0.05 * rng.normal(size=200)])
+    F = a + 20.0 * (X[:, 1] - X[:, 0]) + 0.05 * rng.normal(size=200)
+    model = dc.decouple(dc.Samples(X, F=F[:, None] + np.sin(3.0 * a)[:, None]), **QUIET).decoupling
+    assert np.sqrt(np.mean((model(X)[:, 0] - F - np.sin(3.0 * a)) ** 2)) < 0.06
+
+
+def test_a_polynomial_that_predicts_the_farthest_samples_is_believed_a_little_beyond_them():
+    def f(X):
+        return CURVES["cubic"](X @ np.full(6, 0.2))
+
+    samples = rows(f, 300, n_inputs=6, noise=0.02)
+    model = dc.decouple(samples, **QUIET).decoupling
+    fresh = np.random.default_rng(1).uniform(-1.0, 1.0, (5000, 6))
+    cut = model.with_parts(g=[model.g[0].on_domain([[u.min(), u.max()] for u in model.arguments(samples.X)[0].T])])
+    apart, if_cut = (float(dc.relative_rmse(f(fresh)[:, None], one(fresh))[0]) for one in (model, cut))
+    assert model.g[0].outside == "linear" and apart < 0.5 * if_cut
+
+
+def test_a_polynomial_that_only_looks_like_a_step_is_not_believed_beyond_the_samples():
+    samples = rows(lambda X: np.tanh(6.0 * X @ np.full(6, 0.2)), 300, n_inputs=6)
+    model = dc.decouple(samples, 1, 5, **QUIET).decoupling.with_outside("linear")
+    assert with_believed_tails(model, samples) is model
 
 
 @pytest.mark.parametrize("jacobians", [False, True])

@@ -25,6 +25,7 @@ from ..._support._errors import SolverError, silenced
 from ..._support._time_limit import now
 from ...bases import LayerBasis, Monomial, Spline
 from ...model._canonical_form import resize_model
+from ...model._decoupling import Decoupling
 from ...samples._duplicates import n_distinct_numbers
 from ...samples._samples import Samples
 from ...solvers import VarPro
@@ -40,6 +41,7 @@ from .._settings import Settings, layer_bases
 from ._candidates import STRONG_EVIDENCE, Candidate, Limits, Shape
 from ._rank_hints import as_polynomial, exact_shapes, hints_of, true_degrees
 from ._scan import OutOfTimeError
+from ._tails import with_believed_tails
 
 _BOX_POINTS = 500  # corners of the box of the inputs, and as many points inside, where models must stay calm ...
 _ROOM = 1.0  # ... within the range of the samples and so many ranges on either side, sqrt(m) times in corners
@@ -84,13 +86,29 @@ class Growth:
         low, high, draws = samples.X.min(axis=0), samples.X.max(axis=0), np.random.default_rng(0)
         corners = draws.integers(2, size=(_BOX_POINTS, samples.n_inputs))
         self._box = low + (high - low) * np.vstack([corners, draws.uniform(size=corners.shape)])
-        # A sum of m inputs is sqrt(m) times as large in a corner as at samples.
-        self._reach = np.repeat([[samples.n_inputs**0.5], [1.0]], _BOX_POINTS, axis=0)
+        # A sum of m inputs is sqrt(m) times as large in a corner as at samples. If inputs hang together, parts of the
+        # box are many standard deviations away; samples are sqrt(m) of them away.
+        apart = np.linalg.pinv(np.atleast_2d(np.cov(samples.X.T)), hermitian=True)
+        away = self._box - samples.X.mean(axis=0)
+        distance = np.sqrt(np.maximum(np.einsum("si,ij,sj->s", away, apart, away), 0.0))
+        usual = np.repeat([samples.n_inputs**0.5, 1.0], _BOX_POINTS)
+        self._reach = np.maximum(usual, distance / samples.n_inputs**0.5)[:, None]
         self._draws = np.random.default_rng(seed)
         self._n_numbers = n_distinct_numbers(samples)
 
     def run(self) -> None:
-        """Try models in the order that the module describes."""
+        """Try models in the order that the module describes, and ask how far the best one is believed."""
+        self._try_models()
+        best = self.choice()
+        if best.exact or any(basis.smooths for g in best.result.decoupling.g for basis in g.layer.bases):
+            return
+        wider = with_believed_tails(best.result.decoupling, self.samples)
+        if self._is_calm(wider):
+            believed = dataclasses.replace(best, result=dataclasses.replace(best.result, decoupling=wider))
+            self.found[best.shape] = believed
+            self._by_values = None if self._by_values is None else believed
+
+    def _try_models(self) -> None:
         if self.settings.ranks is not None:
             self._choose_functions(layer_bases(self.settings.ranks, None, None))
             return
@@ -274,6 +292,8 @@ class Growth:
         lowest = min(c.score for c in calm)
         close = (c for c in calm if c.score <= lowest + STRONG_EVIDENCE)
         smallest = min(close, key=lambda c: (c.n_parameters, c.score))
+        if smallest.degrees == (1,):  # whatever bends has not earned it
+            return smallest
         # The criterion knows how many functions there are, errors on left-out samples of which kind they are.
         alike = [c for c in calm if c.ranks == smallest.ranks and c.score <= smallest.score + _HOPELESS]
         least = min(c.left_out_error for c in alike)
@@ -283,15 +303,17 @@ class Growth:
 
     def _stays_in_range(self, candidate: Candidate) -> bool:
         """Whether the values of a model in the box of the inputs, corners included, are like those of the samples."""
+        if candidate.shape not in self._calm:
+            self._calm[candidate.shape] = self._is_calm(candidate.result.decoupling)
+        return self._calm[candidate.shape]
+
+    def _is_calm(self, model: Decoupling) -> bool:
         F = self.samples.F
         if F is None:
             return True
-        if candidate.shape not in self._calm:
-            values = candidate.result.decoupling.values(self._box)
-            low, high = np.min(F, axis=0), np.max(F, axis=0)
-            room = _ROOM * self._reach * (high - low)
-            self._calm[candidate.shape] = bool(np.all((values >= low - room) & (values <= high + room)))
-        return self._calm[candidate.shape]
+        values, low, high = model.values(self._box), np.min(F, axis=0), np.max(F, axis=0)
+        room = _ROOM * self._reach * (high - low)
+        return bool(np.all((values >= low - room) & (values <= high + room)))
 
     def allowed_error(self) -> float:
         """No model is refused for its error on validation samples alone."""
