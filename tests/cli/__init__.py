@@ -8,7 +8,26 @@ import warnings
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from unittest import mock
 
+from decouply._support import _progress
 from decouply.cli._main import main
+
+
+class EveryReport:
+    """Lines on stderr at the beginning and at every report, and not by the clock: no stage is too short to be seen."""
+
+    def __init__(self, title):
+        self._title = title
+        self()
+
+    def __call__(self, **values):
+        print(_progress._in_words(self._title, values), file=sys.stderr)
+
+    def close(self):
+        pass
+
+
+def tell_every_report(monkeypatch):
+    monkeypatch.setattr(_progress, "PlainLines", EveryReport)
 
 
 def run_here(words, cwd):

@@ -28,7 +28,7 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     with distributed.Client(cluster) as made:
-        made.wait_for_workers(2, timeout=30)
+        made.wait_for_workers(2, timeout=120)
         yield made
 
 
