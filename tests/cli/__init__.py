@@ -1,4 +1,4 @@
-"""The command line without a process of its own: for what ends before anything is computed."""
+"""The command line without a process of its own, whose imports would take a second."""
 
 import io
 import signal
@@ -9,7 +9,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from unittest import mock
 
 from decouply._support import _progress
-from decouply.cli._main import main
+from decouply.cli import _main
 
 
 class EveryReport:
@@ -30,15 +30,15 @@ def tell_every_report(monkeypatch):
     monkeypatch.setattr(_progress, "PlainLines", EveryReport)
 
 
-def run_here(words, cwd):
-    """What `decouply` with these words prints and returns in a folder, as of a process."""
+def run_here(words, cwd, group=_main.decouply):
+    """What `decouply`, or another group of commands, prints and returns in a folder, as of a process."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     ended = signal.getsignal(signal.SIGTERM)
     with warnings.catch_warnings(), chdir(cwd), redirect_stdout(out), redirect_stderr(err):
         warnings.simplefilter("default")
         with mock.patch.object(sys, "argv", ["decouply", *words]):
             try:
-                main()
+                _main.main(group)
             except SystemExit as end:
                 code = end.code
             finally:

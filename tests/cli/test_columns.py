@@ -1,8 +1,6 @@
 """`decouply fit` on tables: names in, names out."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,9 +16,7 @@ ODD = ("air temp (°C)", "class")
 
 
 def fit(line, cwd):
-    code = "from decouply.cli import main; main()"
-    words = ["fit", *line, "--ranks", "2", "--degrees", "2", "--n-starts", "4"]
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=cwd, check=False)
+    return run_here(["fit", *line, "--ranks", "2", "--degrees", "2", "--n-starts", "4"], cwd)
 
 
 @pytest.fixture
@@ -131,11 +127,10 @@ def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
     page = (folder / "r.html").read_text()
     assert "linear=True" in page and "plus a linear part" in page and "--linear" in page
     assert np.allclose(model(X)[:, 0], Y)
-    code = "from decouply.cli import main; main()"
-    line = [sys.executable, "-c", code, "show", "m.safetensors"]
-    shown = " ".join(subprocess.run(line, capture_output=True, text=True, cwd=folder, check=True).stdout.split())
+    line = ["show", "m.safetensors"]
+    shown = " ".join(run_here(line, folder).stdout.split())
     assert "A, 1 x 2: the linear part" in shown and "Inputs: x1, x2" in shown
-    told = json.loads(subprocess.run([*line, "--json"], capture_output=True, text=True, cwd=folder, check=True).stdout)
+    told = json.loads(run_here([*line, "--json"], folder).stdout)
     assert np.allclose(told["linear"], model.linear) and np.allclose(told["g"][0]["domain"], model.g[0].domain)
     table = fit(["data.csv", "--outputs", "y", "--linear"], folder)
     assert "linear part" in table.stdout
@@ -160,8 +155,7 @@ def test_names_of_signals_reach_the_page_with_what_was_read(folder):
 
 def test_a_scan_tells_machines_how_the_file_was_read(folder):
     words = ["select", "bare.csv", "--outputs", "3", "--max-ranks", "1", "--max-degrees", "2", "--json"]
-    code = "from decouply.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=folder, check=False)
+    done = run_here(words, folder)
     assert any("numbered from 1" in note for note in json.loads(done.stdout)["notes"]), done.stderr
 
 
