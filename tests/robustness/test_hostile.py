@@ -30,7 +30,7 @@ def test_every_door_takes_or_refuses_every_argument(tmp_path_factory, where, val
 
 
 def test_calls_without_the_checks_of_tests():
-    fuzz("calls", count=100, seed=11)
+    fuzz("calls", count=300, seed=11)
 
 
 def test_every_public_name_has_a_strategy():

@@ -59,7 +59,7 @@ def test_varpro_recovers_what_it_recovers_in_other_units(name, change):
 
 def fit_of_f1(samples):
     system, solver = dc.systems.f1(), dc.VarPro(polish_steps=500)
-    return dc.decouple(samples, system.ranks, system.degrees, solver=solver, rng=1, n_starts=8, progress=False)
+    return dc.decouple(samples, system.ranks, system.degrees, solver=solver, rng=1, n_starts=32, progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def noisy(system, level, seed=0, S=30):
 
 
 def fitted(samples, **options):
-    return dc.decouple(samples, (2, 2), (3, 3), solver=dc.VarPro(**options), n_starts=8, progress=False)
+    return dc.decouple(samples, (2, 2), (3, 3), solver=dc.VarPro(**options), n_starts=32, progress=False)
 
 
 @cache
