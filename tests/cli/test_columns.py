@@ -138,7 +138,7 @@ def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
 
 @pytest.mark.slow
 def test_data_can_be_taken_as_given(folder):
-    words = ["--as-given", "--json", "--report", "r.html", "--max-seconds", "5"]
+    words = ["--as-given", "--json", "--report", "r.html"]
     done = fit(["data.csv", "--outputs", "y", *words], folder)
     assert done.returncode == 0, done.stderr
     assert "as_given=True" in (folder / "r.html").read_text()
