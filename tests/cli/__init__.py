@@ -2,10 +2,10 @@
 
 import io
 import signal
-import subprocess
 import sys
 import warnings
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from subprocess import CompletedProcess
 from unittest import mock
 
 from decouply._support import _progress
@@ -43,4 +43,4 @@ def run_here(words, cwd, group=_main.decouply):
                 code = end.code
             finally:
                 signal.signal(signal.SIGTERM, ended)
-    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+    return CompletedProcess(words, code, out.getvalue(), err.getvalue())

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from experiments.__main__ import declarations, experiments, stale_results, store
 from experiments.__main__ import experiment as experiment_called
 from experiments.code_version import what_changed
 from experiments.harness import Experiment, Option, column, markdown, matching, run_all
+from experiments.paper import table1
 from experiments.solver import recovery
 from tests.cli import run_here
 
@@ -157,7 +159,8 @@ def test_quick_has_sizes_of_its_own(tmp_path):
 # Commands
 
 
-def test_table1_in_small(tmp_path):
+def test_table1_in_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(table1, "Stopping", partial(dc.solvers.Stopping, max_steps=30))
     done = experiment("table1 --runs 2 --starts 2 --jobs 1 --directory out --json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
