@@ -36,7 +36,7 @@ def client(cluster):
 def short_portions():
     """So that even a few samples make many."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("_portions", "stores._zarr"):
+        for module in ("stores._zarr", "_portions"):  # it takes the number from there when it is imported
             patch.setattr(f"decouply.samples.{module}.PORTION_ENTRIES", 30_000)
         yield
 

@@ -1,5 +1,7 @@
 """Decoupled NARX models: the same interface, far fewer parameters, measured units throughout."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -99,8 +101,10 @@ def test_two_layers_and_other_bases(pair):
     assert np.allclose(deep.simulate(u, y[:2]), step_by_step(deep, u, y), atol=1e-9)
     waves = narx.decouple(2, 4, basis=dc.bases.Trigonometric, n_samples=80, n_starts=8, progress=False)
     assert np.allclose(waves.simulate(u, y[:2]), step_by_step(waves, u, y), atol=1e-9)
+    (g,) = waves.decoupling.g
+    narrow = waves.decoupling.with_parts(g=[dc.Functions(g.layer.bases, g.C, 0.5 * g.domain)])
     with pytest.raises(dc.InputError, match='`outside` must be "extend" for functions of Trigonometric'):
-        waves.with_outside("constant")
+        dataclasses.replace(waves, decoupling=narrow).with_outside("constant")
 
 
 def test_a_basis_of_ones_own_can_be_simulated():
