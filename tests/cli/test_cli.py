@@ -87,7 +87,6 @@ def test_fit_writes_a_model_that_show_can_read(folder):
     assert np.allclose(content["W"][0], model.W[0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["varpro", "constr", "proj", "zniyed", "hollander", "dreesen"])
 def test_fit_speaks_json_with_every_solver(solver, folder):
     done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --set max_steps=20 --json", cwd=folder)
@@ -168,7 +167,6 @@ def test_quiet_means_nothing_but_errors(folder):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.slow
 def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
     line = "select samples.npz --max-ranks 2 --degrees 3"
     done = process(line, cwd=folder, env=os.environ | {"PYTHONIOENCODING": "cp1252"})
@@ -183,7 +181,6 @@ def test_files_are_not_written_over_each_other(folder):
     assert (folder / "samples.npz").read_bytes() == before and not (folder / "a.onnx").exists()
 
 
-@pytest.mark.slow
 def test_odd_names_are_printed_as_they_are(folder):
     (folder / "samples.npz").rename(folder / "[bold]x.npz")
     done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --set max_steps=3 --no-two-stage", cwd=folder)
@@ -194,14 +191,12 @@ def test_odd_names_are_printed_as_they_are(folder):
     assert long.returncode == 2 and "Traceback" not in long.stderr
 
 
-@pytest.mark.slow
 def test_the_schedule_of_zniyed_can_be_asked_for(folder):
     done = decouple("fit samples.npz --ranks 2 --degrees 3 --solver zniyed --no-two-stage --json", cwd=folder)
     content = json.loads(done.stdout)
     assert content["path"] == [] and content["starts"][0]["lam"] >= 1e-6
 
 
-@pytest.mark.slow
 def test_notes_call_arguments_by_the_options_of_the_command(tmp_path):
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 2))
     table = np.column_stack([X, np.sin(3.0 * X[:, 0]) * X[:, 1]])

@@ -26,7 +26,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_a_table_is_fitted_by_the_names_of_its_columns(folder):
     done = fit(["data.csv", "--inputs", "x1,x2", "--outputs", "y", "--json", "--formula", "text"], folder)
     assert done.returncode == 0, done.stderr
@@ -37,7 +36,6 @@ def test_a_table_is_fitted_by_the_names_of_its_columns(folder):
     assert "x2" in content["formula"] and "\ny = " in content["formula"]
 
 
-@pytest.mark.slow
 def test_people_are_told_what_was_read_and_how(folder):
     done = fit(["bare.csv", "--outputs", "3", "--formula", "python"], folder)
     assert done.returncode == 0, done.stderr
@@ -68,7 +66,6 @@ def test_jacobians_are_estimated_when_asked_for(folder):
     assert any("estimated from the values" in note for note in content["notes"])
 
 
-@pytest.mark.slow
 def test_a_validation_file_is_read_with_the_same_columns(folder):
     done = fit(["data.csv", "--outputs", "y", "--validation", "data.csv", "--json"], folder)
     assert done.returncode == 0, done.stderr
@@ -115,7 +112,6 @@ def test_inputs_far_from_0_are_fitted_without_a_word(folder):
     assert len(content["notes"]) == 2 and not any("hard to fit" in note for note in content["notes"])
 
 
-@pytest.mark.slow
 def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
     words = ["--linear", "--json", "--formula", "text", "--model", "m.safetensors", "--report", "r.html"]
     done = fit(["data.csv", "--outputs", "y", *words], folder)
@@ -136,7 +132,6 @@ def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
     assert "linear part" in table.stdout
 
 
-@pytest.mark.slow
 def test_data_can_be_taken_as_given(folder):
     words = ["--as-given", "--json", "--report", "r.html"]
     done = fit(["data.csv", "--outputs", "y", *words], folder)
@@ -145,7 +140,6 @@ def test_data_can_be_taken_as_given(folder):
     assert json.loads(done.stdout)["error_values"] < 1e-4
 
 
-@pytest.mark.slow
 def test_names_of_signals_reach_the_page_with_what_was_read(folder):
     done = fit(["bare.csv", "--outputs", "3", "--report", "r.html"], folder)
     assert done.returncode == 0, done.stderr

@@ -187,7 +187,6 @@ def test_notebooks_and_commands_show_no_codes(result):
         assert not hidden(text) and text.encode() and "&lt;b&gt;" in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [CODE, "$x$", "$", "\\", "{x}", "\x1b[31m", "\u202e", "ｆ", "\ud800", LONG], ids=short)
 def test_figures_draw_labels_without_mathtext(result, name):
     for node in Layout.of_result(result, inputs=["p", name], outputs=[name]).nodes:
@@ -237,7 +236,6 @@ def run(line, cwd):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".npz", ".parquet", ".npy"])
 def test_columns_of_a_file_never_become_code_nor_codes(ending, tmp_path):
     file = write(tmp_path / f"data{ending}")

@@ -51,7 +51,7 @@ if __name__ == "__main__":
     _main.main()
 """
 _TASKS = 40
-_ENDS_WITHIN = 20.0  # seconds, of workers whose parent was killed: they look every second, on a busy machine
+_ENDS_WITHIN = 60.0  # seconds, of workers whose parent was killed: they look every second, on a busy machine
 
 
 def _interruptible() -> None:
