@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run the tests with the arithmetic and the luck of other machines: a test that changes its mind asks for a coincidence.
-#     tools/other_arithmetic.sh [arguments of pytest ...]     the whole suite without any; takes ten minutes per variation
+#     tools/other_arithmetic.sh [arguments of pytest ...]     the whole suite without any, for each variation
 #     VARIATIONS="haswell prescott+reversed" tools/other_arithmetic.sh tests/fit
 # A variation is one word or several joined by "+":
 #     haswell skylakex zen sandybridge prescott    kernels of OpenBLAS, in NumPy and in SciPy

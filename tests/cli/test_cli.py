@@ -1,4 +1,4 @@
-"""The command line as a person meets it: in a process of its own."""
+"""The command line as a person meets it, where it matters in a process of its own."""
 
 import json
 import os
@@ -17,10 +17,12 @@ from tests.strategies import sampled
 
 
 def decouple(line, cwd):
+    return run_here(line.split(), cwd)
+
+
+def process(line, cwd, **options):
     code = "from decouply.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *line.split()], capture_output=True, text=True, cwd=cwd, check=False
-    )
+    return subprocess.run([sys.executable, "-c", code, *line.split()], capture_output=True, cwd=cwd, **options)
 
 
 @pytest.fixture
@@ -66,10 +68,11 @@ def test_fit_writes_a_model_that_show_can_read(folder):
     s = sampled(dc.systems.f2(), 30)
     names = {"inputs": ["speed", "load", "<b>"], "outputs": list("abc")}
     dc.Samples(s.X, F=s.F, J=s.J, **names).save(folder / "samples.npz")
-    fit = decouple(
+    fit = process(
         "fit samples.npz --ranks 2,2 --degrees 3,3 --set max_steps=20 --holdout 0.2 --seed 3 --details "
         "--model m.safetensors --report r.html --inputs speed,load,<b> --outputs a,b,c",
         cwd=folder,
+        text=True,
     )
     assert fit.returncode == 0, fit.stderr
     assert "Error(J)" in fit.stdout and "On 6 validation samples" in fit.stdout
@@ -84,7 +87,6 @@ def test_fit_writes_a_model_that_show_can_read(folder):
     assert np.allclose(content["W"][0], model.W[0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["varpro", "constr", "proj", "zniyed", "hollander", "dreesen"])
 def test_fit_speaks_json_with_every_solver(solver, folder):
     done = decouple(f"fit samples.npz --ranks 2 --degrees 3 --solver {solver} --set max_steps=20 --json", cwd=folder)
@@ -96,7 +98,7 @@ def test_fit_speaks_json_with_every_solver(solver, folder):
 
 @pytest.mark.slow
 def test_demo_prints_a_table_and_says_where_its_report_is(tmp_path):
-    done = decouple("demo", cwd=tmp_path)
+    done = process("demo", cwd=tmp_path, text=True)
     assert done.returncode == 0, done.stderr
     assert "On 40 validation samples" in done.stdout and "As good as the data allow" in done.stdout
     assert str(tmp_path / "demo-report.html") in done.stdout.replace("\n", "")
@@ -165,17 +167,9 @@ def test_quiet_means_nothing_but_errors(folder):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.slow
 def test_letters_that_a_pipe_does_not_take_are_replaced(folder):
-    code = "from decouply.cli import main; main()"
     line = "select samples.npz --max-ranks 2 --degrees 3"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *line.split()],
-        capture_output=True,
-        cwd=folder,
-        env=os.environ | {"PYTHONIOENCODING": "cp1252"},
-        check=False,
-    )
+    done = process(line, cwd=folder, env=os.environ | {"PYTHONIOENCODING": "cp1252"})
     assert done.returncode == 0 and b"so every r_l ? " in done.stdout, done.stderr
 
 
@@ -187,7 +181,6 @@ def test_files_are_not_written_over_each_other(folder):
     assert (folder / "samples.npz").read_bytes() == before and not (folder / "a.onnx").exists()
 
 
-@pytest.mark.slow
 def test_odd_names_are_printed_as_they_are(folder):
     (folder / "samples.npz").rename(folder / "[bold]x.npz")
     done = decouple("fit [bold]x.npz --ranks 2 --degrees 2 --set max_steps=3 --no-two-stage", cwd=folder)
@@ -198,14 +191,12 @@ def test_odd_names_are_printed_as_they_are(folder):
     assert long.returncode == 2 and "Traceback" not in long.stderr
 
 
-@pytest.mark.slow
 def test_the_schedule_of_zniyed_can_be_asked_for(folder):
     done = decouple("fit samples.npz --ranks 2 --degrees 3 --solver zniyed --no-two-stage --json", cwd=folder)
     content = json.loads(done.stdout)
     assert content["path"] == [] and content["starts"][0]["lam"] >= 1e-6
 
 
-@pytest.mark.slow
 def test_notes_call_arguments_by_the_options_of_the_command(tmp_path):
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 2))
     table = np.column_stack([X, np.sin(3.0 * X[:, 0]) * X[:, 1]])

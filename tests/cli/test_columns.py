@@ -1,8 +1,6 @@
 """`decouply fit` on tables: names in, names out."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,9 +16,7 @@ ODD = ("air temp (°C)", "class")
 
 
 def fit(line, cwd):
-    code = "from decouply.cli import main; main()"
-    words = ["fit", *line, "--ranks", "2", "--degrees", "2", "--n-starts", "4"]
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=cwd, check=False)
+    return run_here(["fit", *line, "--ranks", "2", "--degrees", "2", "--n-starts", "4"], cwd)
 
 
 @pytest.fixture
@@ -30,7 +26,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
 def test_a_table_is_fitted_by_the_names_of_its_columns(folder):
     done = fit(["data.csv", "--inputs", "x1,x2", "--outputs", "y", "--json", "--formula", "text"], folder)
     assert done.returncode == 0, done.stderr
@@ -41,7 +36,6 @@ def test_a_table_is_fitted_by_the_names_of_its_columns(folder):
     assert "x2" in content["formula"] and "\ny = " in content["formula"]
 
 
-@pytest.mark.slow
 def test_people_are_told_what_was_read_and_how(folder):
     done = fit(["bare.csv", "--outputs", "3", "--formula", "python"], folder)
     assert done.returncode == 0, done.stderr
@@ -72,7 +66,6 @@ def test_jacobians_are_estimated_when_asked_for(folder):
     assert any("estimated from the values" in note for note in content["notes"])
 
 
-@pytest.mark.slow
 def test_a_validation_file_is_read_with_the_same_columns(folder):
     done = fit(["data.csv", "--outputs", "y", "--validation", "data.csv", "--json"], folder)
     assert done.returncode == 0, done.stderr
@@ -119,7 +112,6 @@ def test_inputs_far_from_0_are_fitted_without_a_word(folder):
     assert len(content["notes"]) == 2 and not any("hard to fit" in note for note in content["notes"])
 
 
-@pytest.mark.slow
 def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
     words = ["--linear", "--json", "--formula", "text", "--model", "m.safetensors", "--report", "r.html"]
     done = fit(["data.csv", "--outputs", "y", *words], folder)
@@ -131,26 +123,23 @@ def test_a_linear_part_is_fitted_counted_written_and_shown(folder):
     page = (folder / "r.html").read_text()
     assert "linear=True" in page and "plus a linear part" in page and "--linear" in page
     assert np.allclose(model(X)[:, 0], Y)
-    code = "from decouply.cli import main; main()"
-    line = [sys.executable, "-c", code, "show", "m.safetensors"]
-    shown = " ".join(subprocess.run(line, capture_output=True, text=True, cwd=folder, check=True).stdout.split())
+    line = ["show", "m.safetensors"]
+    shown = " ".join(run_here(line, folder).stdout.split())
     assert "A, 1 x 2: the linear part" in shown and "Inputs: x1, x2" in shown
-    told = json.loads(subprocess.run([*line, "--json"], capture_output=True, text=True, cwd=folder, check=True).stdout)
+    told = json.loads(run_here([*line, "--json"], folder).stdout)
     assert np.allclose(told["linear"], model.linear) and np.allclose(told["g"][0]["domain"], model.g[0].domain)
     table = fit(["data.csv", "--outputs", "y", "--linear"], folder)
     assert "linear part" in table.stdout
 
 
-@pytest.mark.slow
 def test_data_can_be_taken_as_given(folder):
-    words = ["--as-given", "--json", "--report", "r.html", "--max-seconds", "5"]
+    words = ["--as-given", "--json", "--report", "r.html"]
     done = fit(["data.csv", "--outputs", "y", *words], folder)
     assert done.returncode == 0, done.stderr
     assert "as_given=True" in (folder / "r.html").read_text()
     assert json.loads(done.stdout)["error_values"] < 1e-4
 
 
-@pytest.mark.slow
 def test_names_of_signals_reach_the_page_with_what_was_read(folder):
     done = fit(["bare.csv", "--outputs", "3", "--report", "r.html"], folder)
     assert done.returncode == 0, done.stderr
@@ -160,8 +149,7 @@ def test_names_of_signals_reach_the_page_with_what_was_read(folder):
 
 def test_a_scan_tells_machines_how_the_file_was_read(folder):
     words = ["select", "bare.csv", "--outputs", "3", "--max-ranks", "1", "--max-degrees", "2", "--json"]
-    code = "from decouply.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=folder, check=False)
+    done = run_here(words, folder)
     assert any("numbered from 1" in note for note in json.loads(done.stdout)["notes"]), done.stderr
 
 

@@ -11,6 +11,8 @@ from decouply.cli._columns import chosen_signals
 from decouply.cli._main import decouply
 from decouply.cli._options import Given
 
+from . import tell_every_report
+
 
 @pytest.fixture
 def record(tmp_path):
@@ -82,8 +84,7 @@ def test_a_free_run_that_diverges_is_no_gap_in_the_record(record, monkeypatch):
 
 @pytest.mark.slow
 def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(record, tmp_path, monkeypatch):
-    monkeypatch.setattr("decouply._support._progress._QUIET_SECONDS", 0.001)
-    monkeypatch.setattr("decouply._support._progress._BETWEEN_LINES", (0.001, 0.001))
+    tell_every_report(monkeypatch)
     model, columns = tmp_path / "m.safetensors", ("--inputs", "u", "--outputs", "y")
     out = call("identify", record, *columns, "--functions", "cubic", "--n-starts", 3, "--model", model)
     assert out.exit_code == 0, out.output

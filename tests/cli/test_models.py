@@ -2,8 +2,6 @@
 
 import re
 import shutil
-import subprocess
-import sys
 import zipfile
 
 import click
@@ -21,6 +19,7 @@ from decouply.cli._output import csv_text
 from decouply.model._names import printable
 from decouply.samples.readers._table import look
 from decouply.samples.readers._table_files import CsvTable
+from tests.cli import run_here
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (60, 2))
@@ -108,12 +107,7 @@ def test_fit_asks_on_a_terminal(folder, monkeypatch):
 
 def test_predictions_are_the_models_and_rows_beyond_are_told(folder):
     (folder / "new.csv").write_text("load,lift\n0.1,0.2\n9,9\n,1\n")
-    done = subprocess.run(
-        [sys.executable, "-c", "from decouply.cli import main; main()", "predict", "model.safetensors", "new.csv"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_here(["predict", "model.safetensors", "new.csv"], folder)
     assert done.stdout.splitlines() == [
         "lift,load,flow_predicted",
         "0.2,0.1,0.027",

@@ -406,7 +406,7 @@ def test_shapes_that_cannot_win_are_not_fitted(monkeypatch):
     for prunes in (True, False):
         if not prunes:
             monkeypatch.setattr(Scan, "_hopeless", lambda *_: False)
-        scans.append(dc.select(dc.Samples(X, F=F), (2, 2), 3, n_folds=2, solver=QUICK, progress=False))
+        scans.append(dc.select(dc.Samples(X, F=F), (2, 1), 3, n_folds=2, solver=QUICK, progress=False))
     few, everything = ({(row.ranks, row.degrees): row for row in scan.table} for scan in scans)
     assert (scans[0].ranks, scans[0].degrees) == (scans[1].ranks, scans[1].degrees)
     left_out = set(everything) - set(few)

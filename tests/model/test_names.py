@@ -5,8 +5,6 @@ import dataclasses
 import io
 import json
 import re
-import subprocess
-import sys
 import tokenize
 import unicodedata
 import warnings
@@ -25,6 +23,7 @@ from decouply.report._layout import Layout
 from decouply.report._page import page
 from decouply.samples.readers._by_extension import read_samples
 from decouply.write._notebook import result_html
+from tests.cli import run_here
 from tests.robustness.names import BIDI, BREAKS, hidden, shape, tags
 from tests.strategies import points, sampled
 
@@ -167,13 +166,16 @@ def result():
     return dc.decouple(sampled(MODEL), 2, 2, n_starts=2, progress=False)
 
 
+@pytest.fixture(scope="module")
+def plain_tags(result):
+    """Of pages with a second input of a name that is none in Python, about which it has a sentence, and of one."""
+    return [tags(page(result, title="t", inputs=["p", name], outputs=["r"])) for name in ("q!", "q")]
+
+
 @pytest.mark.parametrize("name", [n for n in HOSTILE if usable(n)], ids=short)
-def test_the_page_has_the_same_tags_whatever_the_names(result, name):
-    plain = page(result, title="t", inputs=["p", "q!"], outputs=["r"])
+def test_the_page_has_the_same_tags_whatever_the_names(result, plain_tags, name):
     text = page(result, title=f"t {name}", inputs=["p", name], outputs=["r"])
-    if is_python_name(name):  # the page has a sentence about names that are none
-        plain = page(result, title="t", inputs=["p", "q"], outputs=["r"])
-    assert tags(text) == tags(plain)
+    assert tags(text) == plain_tags[is_python_name(name)]
     assert not hidden(text) and text.encode()
     flow = re.search(r'<script type="application/json" id="flow">(.*?)</script>', text, re.DOTALL)
     assert json.loads(flow[1])["inputs"][1]["name"] == label(name)
@@ -185,7 +187,6 @@ def test_notebooks_and_commands_show_no_codes(result):
         assert not hidden(text) and text.encode() and "&lt;b&gt;" in text
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [CODE, "$x$", "$", "\\", "{x}", "\x1b[31m", "\u202e", "ｆ", "\ud800", LONG], ids=short)
 def test_figures_draw_labels_without_mathtext(result, name):
     for node in Layout.of_result(result, inputs=["p", name], outputs=[name]).nodes:
@@ -231,12 +232,10 @@ def write(path):
 
 
 def run(line, cwd):
-    code = "from decouply.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, *line], capture_output=True, cwd=cwd, check=False)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    done = run_here(line, cwd)
+    return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".npz", ".parquet", ".npy"])
 def test_columns_of_a_file_never_become_code_nor_codes(ending, tmp_path):
     file = write(tmp_path / f"data{ending}")

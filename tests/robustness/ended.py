@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -50,12 +51,13 @@ if __name__ == "__main__":
     _main.main()
 """
 _TASKS = 40
-_ENDS_WITHIN = 20.0  # seconds, of workers whose parent was killed: they look every second, on a busy machine
+_ENDS_WITHIN = 60.0  # seconds, of workers whose parent was killed: they look every second, on a busy machine
 
 
 def _interruptible() -> None:
-    """A shell that started us in its background may have left Ctrl-C without effect."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    """A shell that started us in its background may have left Ctrl-C without effect, here and in what we start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def kills(count: int, seed: int) -> Iterator[Outcome]:
@@ -143,6 +145,7 @@ def signals(count: int, seed: int) -> Iterator[Outcome]:
 
     There is no traceback, nobody is left behind, and a model is whole where there is one.
     """
+    _interruptible()
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (60, 3))
     noise = dc.Samples(X, F=rng.normal(size=(60, 2)), J=rng.normal(size=(60, 2, 3)))
@@ -176,7 +179,6 @@ def _signalled(command: list[str], model: Path, number: signal.Signals, after: f
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=_interruptible,
         process_group=0,
         cwd=_ROOT,
     )
@@ -203,4 +205,5 @@ def _signalled(command: list[str], model: Path, number: signal.Signals, after: f
 
 def _is_ours(said: str) -> bool:
     """Whether our first lines had run: before that, the traceback is the interpreter's own."""
-    return ("/decouply/" in said or "/experiments/" in said) and "import _interrupts" not in said
+    ours = any(f'File "{folder}{os.sep}' in said for folder in (Path(dc.__file__).parent, _ROOT / "experiments"))
+    return ours and not re.search(r"import (_interrupts|hand_over)\n", said)

@@ -7,11 +7,7 @@ import pytest
 from tests.robustness.ended import kills, signals
 from tests.robustness.outcome import FINE
 
-pytestmark = [
-    pytest.mark.skipif(os.name == "nt", reason="signals of this kind are those of POSIX systems"),
-    # Of JAX, if another test of this process has imported it: commands are started by a fork that clears signals.
-    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
-]
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of this kind are those of POSIX systems")
 
 
 # The third kill and the fifth signal are for a command with workers.

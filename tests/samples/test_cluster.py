@@ -28,7 +28,7 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     with distributed.Client(cluster) as made:
-        made.wait_for_workers(2, timeout=30)
+        made.wait_for_workers(2, timeout=120)
         yield made
 
 
@@ -36,7 +36,7 @@ def client(cluster):
 def short_portions():
     """So that even a few samples make many."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("_portions", "stores._zarr"):
+        for module in ("stores._zarr", "_portions"):  # it takes the number from there when it is imported
             patch.setattr(f"decouply.samples.{module}.PORTION_ENTRIES", 30_000)
         yield
 

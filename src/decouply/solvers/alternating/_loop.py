@@ -235,7 +235,7 @@ def run_starts(
     B = start.W[0].shape[0]
     active, state = np.arange(B), start
     kept = map_arrays(start, lambda a: np.full_like(a, np.nan))
-    objective, kept_lam, since = np.full(B, np.inf), np.full(B, first_lam), np.zeros(B, dtype=int)
+    objective, kept_lam, since = np.full(B, np.inf), np.full(B, first_lam, dtype=float), np.zeros(B, dtype=int)
     given = objective_of(start, first_lam)
     rated = np.isfinite(given)
     _store(kept, np.flatnonzero(rated), start, rated)
@@ -285,7 +285,7 @@ def run_starts(
                 active, state = active[keep], state.take(keep)
             if active.size == 0:
                 break
-    return Run(kept, objective, kept_lam, steps, status, seconds, np.array(lams), np.array(record))
+    return Run(kept, objective, kept_lam, steps, status, seconds, np.array(lams, dtype=float), np.array(record))
 
 
 def _store(kept: Iterate, rows: ndarray, state: Iterate, mask: ndarray) -> None:

@@ -187,7 +187,7 @@ class StartTable:
 
 def history_of(record: list[float], lam: float) -> History:
     """The costs of one start on its way, all with the same lam."""
-    return dataclasses.replace(History.of(record), lam=np.full(len(record), lam))
+    return dataclasses.replace(History.of(record), lam=np.full(len(record), float(lam)))
 
 
 class Search:
