@@ -48,7 +48,7 @@ from .select._select import MAX_RANK
 RIDGES = (1.0, 3.0, 10.0, 30.0)  # below 1, data that can be separated look better than they are
 FIRST_DEGREE = 3  # of all ranks
 _PAYS = 0.98  # times the error on left-out samples: a larger shape must get below
-_ROUNDING = 1e-9  # relative errors below are rounding
+_SHARE_OF_ROUNDING = 1e-9  # relative errors below are rounding
 _OTHER_DEGREES = (1, 2, 5)  # tried with the best rank
 _START_RIDGE = 1e-6  # of least squares
 _STEEP = 4.0  # log-odds per probability, at one half
@@ -140,7 +140,7 @@ def fit_logistic(
     best, rank = attempt_shape(1, first), 1
     assert best is not None  # the first shape is always tried
     while (
-        rank < MAX_RANK and best.left_out_deviance > _ROUNDING
+        rank < MAX_RANK and best.left_out_deviance > _SHARE_OF_ROUNDING
     ):  # each must predict left-out samples better than the one before
         rank += 1
         larger = attempt_shape(rank, first)
@@ -150,7 +150,7 @@ def fit_logistic(
     for degree in _OTHER_DEGREES if chooses_degree else ():
         if degree != first:
             attempt_shape(best.decoupling.ranks[0], degree)
-    allowed = max(min(one.left_out_deviance for one in tried) / _PAYS, _ROUNDING)
+    allowed = max(min(one.left_out_deviance for one in tried) / _PAYS, _SHARE_OF_ROUNDING)
     chosen = min((one for one in tried if one.left_out_deviance <= allowed), key=lambda one: one.n_parameters)
     words = ", ".join(f"{row.decoupling.g[0].in_words}: {row.left_out_deviance:.3g}" for row in tried)
     used = _without_idle(chosen.decoupling, samples.X)
@@ -398,7 +398,7 @@ def _grade(
     *,
     sure: bool,
 ) -> tuple[Grade, str]:
-    if accuracy > 1.0 - _ROUNDING and left > 1.0 - _SEPARATED:
+    if accuracy > 1.0 - _SHARE_OF_ROUNDING and left > 1.0 - _SEPARATED:
         return Grade.EXACT, "the classes are separated, so the ridge decides how sure the probabilities are"
     if left_out_deviance > max(_RISE * deviance, deviance + _BY * null):
         return (

@@ -30,7 +30,7 @@ _PANEL_WIDTH = 2.5  # inches
 _LONGEST_SUM = 34  # letters under a function
 _MOST_POINTS = 3000  # of one panel
 _NAMED = "#E69F00"  # as on the page
-_ROUNDING = 1e-32  # objectives below this are all the same
+_LEAST_OBJECTIVE = 1e-32  # objectives below this are all the same
 
 
 def plot_functions(
@@ -140,7 +140,7 @@ def _draw_stages(
 ) -> None:
     """One line per stage. Values of 0 are drawn if rounding begins: a logarithm has no room for them."""
     ax.set_yscale("log")
-    floor = np.where(values >= 0.0, np.maximum(values, _ROUNDING), np.nan)
+    floor = np.where(values >= 0.0, np.maximum(values, _LEAST_OBJECTIVE), np.nan)
     for i, (first, end) in enumerate(stages):
         ax.plot(
             np.arange(first, end) + 1,
@@ -203,7 +203,7 @@ def plot_starts(result: Result, *, dark: bool = False) -> Figure:
         every: list[float] = []
         for i, lam in enumerate(stages):
             rows = [row for row in result.starts if row.lam == lam]
-            reached = sorted(max(row.objective, _ROUNDING) for row in rows if np.isfinite(row.objective))
+            reached = sorted(max(row.objective, _LEAST_OBJECTIVE) for row in rows if np.isfinite(row.objective))
             label = f"λ = {_power(lam)}" + (", chosen" if lam == result.lam and len(stages) > 1 else "")
             given_up = len(rows) - len(reached)
             total, most = max(total, len(rows)), max(most, len(reached))

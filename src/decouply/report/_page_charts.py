@@ -73,7 +73,7 @@ def _dots(frame: Frame, u: Float[ndarray, " s"], v: Float[ndarray, " s"]) -> str
     return "".join(f"M{x:.1f} {y:.1f}h0" for x, y in zip(frame.x(u), frame.y(v), strict=True))
 
 
-_ROUNDING = 1e-20  # of the largest objective
+_LEAST_OBJECTIVE = 1e-20  # of the largest objective
 _ALIKE = 0.01  # relative difference
 _LONGEST_HISTORY = 400
 
@@ -107,7 +107,7 @@ def starts_by_lam(rows: Sequence[StartRow]) -> list[Starts]:
         good = sorted((row for row in here if math.isfinite(row.objective)), key=lambda row: row.objective)
         lost = [row for row in here if not math.isfinite(row.objective)]
         largest = max((row.objective for row in good), default=1.0)
-        floor = _ROUNDING * max(largest, 1.0)
+        floor = _LEAST_OBJECTIVE * max(largest, 1.0)
         groups: list[list[StartRow]] = []
         for row in good:
             if groups and row.objective <= max(floor, (1.0 + _ALIKE) * groups[-1][0].objective):

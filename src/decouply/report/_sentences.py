@@ -19,7 +19,7 @@ from ..solvers.problem._solver import uses_validation
 from ..write._curves import Curve
 from ._svg_frame import written_number
 
-_ROUNDING = 1e-6  # percent
+_LEAST_PERCENT = 1e-6  # percent
 _NO_SPREAD = 1e-10  # standard deviation over size, below which an output counts as constant
 
 
@@ -132,14 +132,14 @@ def percent(value: float | None) -> str:
     """A number of percent, with rounding called by its name."""
     if value is None:
         return ""
-    if value < _ROUNDING:
+    if value < _LEAST_PERCENT:
         return "0 % (rounding)"
     return f"{written_number(value, 3)} %" if np.isfinite(value) else "no finite number"
 
 
 def distance(value: float) -> str:
     """How far a named curve is from a function, in percent of the standard deviation of that."""
-    return "exactly" if value < _ROUNDING else f"to {percent(value)} of its standard deviation"
+    return "exactly" if value < _LEAST_PERCENT else f"to {percent(value)} of its standard deviation"
 
 
 def tails_in_words(model: Decoupling, *, marked: bool) -> str:

@@ -19,7 +19,7 @@ from ...samples._samples import Samples
 _EXCHANGES = 4  # of the values of an input
 _MOST_SAMPLES = 2000
 _MOST_IN_WORDS = 8
-_ROUNDING = 1e-16  # of the variance: residuals that are smaller are none
+_LEAST_RESIDUALS = 1e-16  # of the variance: residuals that are smaller are none
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def _idle_inputs(model: Decoupling, samples: Samples, names: tuple[str, ...]) ->
     F = None if samples.F is None else np.asarray(samples.F)
     if F is None or samples.n_samples < 2:
         return ()
-    least = np.maximum(_ROUNDING * np.var(F, axis=0) * len(F), np.finfo(float).tiny)
+    least = np.maximum(_LEAST_RESIDUALS * np.var(F, axis=0) * len(F), np.finfo(float).tiny)
     squares = np.sum((F - model.values(samples.X)) ** 2, axis=0) + least
     found = []
     for i, name in enumerate(names):

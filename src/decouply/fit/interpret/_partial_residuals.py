@@ -24,7 +24,7 @@ from ...samples._samples import Samples
 from ...solvers.problem._weighted_rows import apply_weights, apply_weights_to_values
 
 _BINS = 1000  # readings that are nearer to each other than this share of their number are averaged
-_ROUNDING = 1e-8  # of the data: noise that is smaller is not told from none
+_LEAST_NOISE = 1e-8  # of the data: noise that is smaller is not told from none
 _TINY = 1e-100
 _NO_SPREAD = 1e-12  # of the largest value: rounding of a constant
 _LARGEST = 1e150  # error of a reading: its square is a number
@@ -132,8 +132,8 @@ class _Residuals:
         left = max(total - n_parameters, _LEAST_LEFT * total) / max(total, 1)
         F_size = np.ones(n) if F is None else _size(samples.F)
         J_size = np.ones((n, m)) if J is None else _size(samples.J)
-        precision_F = np.zeros(n) if F is None else left / (np.mean(F**2, axis=0) + (_ROUNDING * F_size) ** 2)
-        precision_J = np.zeros((n, m)) if J is None else left / (np.mean(J**2, axis=0) + (_ROUNDING * J_size) ** 2)
+        precision_F = np.zeros(n) if F is None else left / (np.mean(F**2, axis=0) + (_LEAST_NOISE * F_size) ** 2)
+        precision_J = np.zeros((n, m)) if J is None else left / (np.mean(J**2, axis=0) + (_LEAST_NOISE * J_size) ** 2)
         return cls(F, J, samples.weights, precision_F, precision_J)
 
     def readings(

@@ -30,7 +30,7 @@ from ...solvers.problem._problem import ModelShape
 from .._settings import layer_bases
 from ._candidates import Shape
 
-_ROUNDING = 1e-12  # of the largest
+_SINGULAR_VALUE_OF_ROUNDING = 1e-12  # of the largest
 _CLEAR = 1.5  # a singular value counts if it is so many times what noise could be
 _MAX_DEGREE = 12  # of the polynomial in all inputs: smooth functions are close to one of a higher degree
 _MAX_COEFFICIENTS = 1500  # of that polynomial: the least squares problem takes a second
@@ -117,7 +117,7 @@ def _singular_values(table: Float[ndarray, "_ _"]) -> Float[ndarray, " k"]:
 
 def _unfolding(name: str, meaning: str, values: Float[ndarray, " k"], noise: float) -> Unfolding:
     largest = values[0] or 1.0
-    rank = int(np.count_nonzero(values > max(_CLEAR * noise, _ROUNDING * largest)))
+    rank = int(np.count_nonzero(values > max(_CLEAR * noise, _SINGULAR_VALUE_OF_ROUNDING * largest)))
     return Unfolding(name, meaning, values / largest, max(rank, 1))
 
 
