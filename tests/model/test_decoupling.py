@@ -177,3 +177,11 @@ def test_columns_of_a_table_come_in_the_order_of_the_model():
     assert_allclose(model(table), model(X))
     assert_allclose(model.jacobian(table), model.jacobian(X))
     assert_allclose(model(table.set_axis(["x", "y", "z"], axis=1)), model(X[:, [2, 0, 1]]))
+
+
+@pytest.mark.parametrize("rounding", [-1e-15, 0.0, 1e-15])
+def test_rounding_does_not_choose_the_sign_of_equal_weights(rounding):
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    W = [np.array([[1.0, -1.0 - rounding]]), np.array([[1.0]])]
+    model = dc.Decoupling(W, [dc.Functions(dc.Monomial(2), [[0.0, 0.0, 1.0]])])
+    assert np.sign(model.canonical(X).W[0]).tolist() == [[1.0, -1.0]]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy import ndarray
 
 from .._support._errors import InputError
@@ -22,6 +22,7 @@ from ._paratuck import component_shares
 
 _SMALLEST_SCALE = 1e-100  # what is smaller is as good as 0: its inverse, and powers of that, would overflow
 _WIDTH_OF_CONSTANTS = 1e-14  # ranges of arguments below this share of their size are rounding
+_EQUAL_SIZES = 1e-9  # entries whose sizes differ by a smaller share are equal
 _CHANGE_OF_OUTPUTS = 1e-12  # relative: what constants may change the outputs by when they are replaced by smaller ones
 _PER_TERM = 4  # points of a grid for each coefficient of a function that is written in another basis
 _FAINT = 1e-2  # weight of a new function, relative to the others: with 0 it would have no derivative to follow
@@ -170,12 +171,18 @@ def _with_constants_for_vanished(model: Decoupling, visits: Visits) -> Decouplin
     return model.with_parts(W=W, g=g)
 
 
+def first_largest(A: Float[ndarray, "n r"], axis: int) -> Int[ndarray, " _"]:
+    """The place of the entry of largest size: the first of equal ones, so that rounding does not choose a sign."""
+    size = np.abs(A)
+    return np.argmax(size >= (1.0 - _EQUAL_SIZES) * np.max(size, axis=axis, keepdims=True), axis=axis)
+
+
 def _argument_scales(
     W: Float[ndarray, "r k"], functions: Functions, low: Float[ndarray, " r"], high: Float[ndarray, " r"]
 ) -> Float[ndarray, " r"]:
     """What gives arguments a range of length 2, and the largest entry of each row of W a positive sign if it can."""
     half = (high - low) / 2.0
-    sign = np.sign(W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)])
+    sign = np.sign(W[np.arange(len(W)), first_largest(W, axis=1)])
     sign = np.where((sign < 0.0) & functions.turns_around, -1.0, 1.0)
     alive = half > np.maximum(_SMALLEST_SCALE, _WIDTH_OF_CONSTANTS * np.maximum(np.abs(low), np.abs(high)))
     return np.where(alive, sign / np.where(alive, half, 1.0), 1.0)
@@ -189,7 +196,7 @@ def _value_scales(
     Without weights `after` it is the largest coefficient: signs of inner weights are those of the next arguments too.
     """
     signed = functions.C[:, 1:].T if after is None else after
-    largest = np.sign(signed[np.argmax(np.abs(signed), axis=0), np.arange(functions.rank)])
+    largest = np.sign(signed[first_largest(signed, axis=0), np.arange(functions.rank)])
     lives = (size > _SMALLEST_SCALE) & np.any(
         functions.C[:, 1:], axis=1
     )  # coefficients may vanish where slopes are tiny

@@ -25,7 +25,7 @@ from ..bases._algebra import ArrayAlgebra
 from ..fit._relative_errors import Measure
 from ..fit._result import Result
 from ..fit.select._candidates import criterion
-from ..model._canonical_form import resize_model
+from ..model._canonical_form import first_largest, resize_model
 from ..model._decoupling import Decoupling
 from ..model._names import Name
 from ..solvers.problem._prepared_samples import PreparedSamples
@@ -181,7 +181,7 @@ def _signed_and_scaled(model: Decoupling) -> Decoupling:
                 alpha[j] = sign / (unit if near else np.sign(unit))
         model = model.scaled(l + 1, alpha, np.ones(g.rank))
         after = model.W[l + 1]
-        largest = after[np.argmax(np.abs(after), axis=0), np.arange(g.rank)]
+        largest = after[first_largest(after, axis=0), np.arange(g.rank)]
         largest = np.where(largest != 0.0, largest, 1.0)
         model = model.scaled(l + 1, np.ones(g.rank), largest if l == model.n_layers - 1 else np.sign(largest))
     return model
@@ -190,7 +190,7 @@ def _signed_and_scaled(model: Decoupling) -> Decoupling:
 def _unit_of(row: Float[ndarray, " k"]) -> float:
     """The weight that becomes 1: the smallest if all are small whole multiples of it, otherwise the largest."""
     some = row[np.abs(row) > _FINE**2 * np.max(np.abs(row))]
-    largest, smallest = (some[i] for i in (np.argmax(np.abs(some)), np.argmin(np.abs(some))))
+    largest, smallest = some[first_largest(some[:, None], axis=0)[0]], some[np.argmin(np.abs(some))]
     times = np.abs(some / smallest)
     whole = np.max(times) < 10.0 and np.allclose(times, np.round(times), rtol=_FINE)
     return float(np.sign(largest) * abs(smallest) if whole else largest)

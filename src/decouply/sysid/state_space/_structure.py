@@ -14,6 +14,7 @@ from ..._support._arguments import as_count
 from ..._support._errors import InputError, short_repr
 from ...bases import AbstractBasis, LayerBasis, Monomial, Spline, Tanh, Trigonometric
 from ...fit._settings import layer_bases
+from ...model._canonical_form import first_largest
 from ...model._decoupling import Decoupling
 from ..free_run._step import StepArrays
 
@@ -226,12 +227,12 @@ def canonical_form(step: Decoupling, n: int, *, feedback: bool) -> tuple[Decoupl
     other = StepArrays.of(step).in_states(T).decoupling(step.inputs, step.outputs)
     for l, functions in enumerate(other.g, start=1):
         W = other.W[l - 1]
-        largest = W[np.arange(len(W)), np.argmax(np.abs(W), axis=1)]
+        largest = W[np.arange(len(W)), first_largest(W, axis=1)]
         scales = np.array([absorbs_scale(basis) for basis in functions.layer.bases]) & (largest != 0.0)
         positive = np.where(functions.turns_around, largest, np.abs(largest))
         other = other.scaled(l, 1.0 / np.where(scales, positive, 1.0), np.ones(len(W)))
         C = other.g[l - 1].C[:, 1:]
-        size = C[np.arange(len(C)), np.argmax(np.abs(C), axis=1)]
+        size = C[np.arange(len(C)), first_largest(C, axis=1)]
         other = other.scaled(l, np.ones(len(W)), 1.0 / np.where(size != 0.0, size, 1.0))
     return other, T
 
