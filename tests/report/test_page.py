@@ -75,7 +75,8 @@ def test_every_kind_of_result_has_a_small_whole_page_without_addresses(maker):
     assert all(address.startswith(("#", "data:,", "data:text/plain;base64,")) for address in reader.addresses)
     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
     assert len(text.encode()) < 1_000_000
-    assert "nan" not in re.findall(r"[a-z]+", text.lower()) and "NaN" not in reader.words
+    written = re.sub(r"[\w+/=]{200,}", "", text)  # without files, whose letters mean nothing
+    assert "nan" not in re.findall(r"[a-z]+", written.lower()) and "NaN" not in reader.words
     words = plain(text)
     for piece in ("What was found", "How good it is", "Run it again", "rng="):
         assert piece in words

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import decouply as dc
-from decouply.solvers.inference._linearisation import linearise
-from decouply.solvers.inference._uncertainty import Uncertainty
 from decouply.solvers.varpro._penalty_choice import RidgeChoice
 from tests.strategies import points, sampled
 
@@ -80,13 +78,6 @@ def test_pure_noise_gives_a_finite_model():
     samples = dc.Samples(points(3, 30), F=rng.normal(size=(30, 3)), J=rng.normal(size=(30, 3, 3)))
     result = fitted(samples)
     assert np.all(np.isfinite(result.decoupling(samples.X))) and result.error_jacobian < 1.0
-
-
-@pytest.mark.slow
-def test_a_ridge_makes_functions_less_uncertain():
-    result = noisy_fit(0, "auto")
-    plain = Uncertainty(linearise(result.decoupling, result.samples)).of_functions()
-    assert np.sum(result.uncertainty()[0]) <= np.sum(plain[0])
 
 
 def test_a_wrong_ridge_is_refused():
