@@ -11,7 +11,7 @@ import pytest
 
 import decouply as dc
 from decouply.cli._main import decouply
-from decouply.cli._options import BASES, basis_class
+from decouply.cli._options import basis_class
 from tests.cli import run_here
 from tests.strategies import sampled
 
@@ -37,9 +37,12 @@ def test_every_command_has_help(command, tmp_path):
     assert done.returncode == 0 and "Usage" in done.stdout
 
 
-def test_every_basis_of_ours_can_be_asked_for():
-    called = [re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "-", kind.__name__).lower() for kind in dc.bases.OWN_BASES]
-    assert list(BASES) == called
+def test_every_basis_of_ours_can_be_asked_for(tmp_path):
+    names = [re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "-", kind.__name__).lower() for kind in dc.bases.OWN_BASES]
+    (basis,) = (param for param in decouply.commands["fit"].params if param.name == "basis")
+    assert list(basis.type.choices) == ["auto", *names]
+    told = run_here(["fit", "--help"], cwd=tmp_path).stdout
+    assert f"{','.join(names)}." in "".join(told.split())  # lines are broken at hyphens too
     assert basis_class("chebyshev") is dc.Chebyshev and basis_class("tanh") == dc.bases.Tanh()
 
 
@@ -57,8 +60,13 @@ def test_zero_has_no_sign(tmp_path):
     assert done.returncode == 0 and "-0" not in done.stdout
 
 
-def test_help_needs_no_numerical_library(tmp_path):
-    code = "import sys; from decouply.cli import _main; print('numpy' in sys.modules, 'rich' in sys.modules)"
+def test_help_and_completion_need_no_numerical_library(tmp_path):
+    code = """
+import sys
+from decouply.cli import _main
+_main.fit.make_context("fit", ["data.csv", "--basis", "tanh"], resilient_parsing=True)  # as a shell that completes
+print("numpy" in sys.modules, "rich" in sys.modules)
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 

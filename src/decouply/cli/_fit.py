@@ -15,6 +15,7 @@ from ._options import (
     PICTURE,
     FileName,
     Given,
+    OwnName,
     SectionCommand,
     basis_class,
     by_options,
@@ -33,13 +34,18 @@ if TYPE_CHECKING:
     from ..fit.select._selection import Selection
     from ..solvers import AbstractSolver
 
-# In the order of `solvers.OWN_SOLVERS`, which cannot be asked before numerical libraries are loaded.
-SOLVERS = ("varpro", "proj", "constr", "zniyed", "hollander", "dreesen")
 _ALTERNATING = ("constr", "proj", "zniyed")  # they choose lam in two stages unless told otherwise
 _NOT_ON_THE_COMMAND_LINE = ("start", "fixed", "stopping")  # objects of Python
 _MOST_KEPT = 1_000_000  # numbers of samples that go into a model file
 _VALUES_ONLY = "The file has values only, and this solver needs Jacobians: add --estimate-jacobians, or use varpro."
 _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: compare with varpro on values only."
+
+
+def _own_solvers() -> dict[str, Any]:
+    """The solvers of the library, by their names on the command line."""
+    from ..solvers import OWN_SOLVERS
+
+    return {kind.__name__.lower(): kind for kind in OWN_SOLVERS}
 
 
 @click.command(cls=SectionCommand, short_help="Fit a model to a table or to samples.")
@@ -95,7 +101,7 @@ _ESTIMATED = "Jacobians were estimated from the values, which costs accuracy: co
     ),
     *section(
         "Expert",
-        option("--solver", type=click.Choice(SOLVERS), default="varpro", help="Method of the search."),
+        option("--solver", type=OwnName(_own_solvers), default="varpro", help="Method of the search."),
         option(
             "--set solver_options",
             multiple=True,
@@ -204,17 +210,11 @@ def fit(file: str, given: Given) -> None:
         raise KeyboardInterrupt  # the exit code is that of a stopped command, whatever was saved
 
 
-def _solver_class(name: str) -> Any:
-    import decouply as dc
-
-    return dict(zip(SOLVERS, dc.solvers.OWN_SOLVERS, strict=True))[name]
-
-
 def _solver_options(name: str, settings: tuple[str, ...]) -> dict[str, Any]:
     """What --set says, as options that the solver of this name has; the solver checks their values."""
     import decouply as dc
 
-    fields = [field.name for field in dataclasses.fields(_solver_class(name))]
+    fields = [field.name for field in dataclasses.fields(_own_solvers()[name])]
     known = [field for field in fields if field not in _NOT_ON_THE_COMMAND_LINE]
     if "stopping" in fields:
         known += [field.name for field in dataclasses.fields(dc.solvers.Stopping)]
@@ -237,7 +237,7 @@ def _solver(name: str, chosen: dict[str, Any], *, two_stage: bool) -> AbstractSo
     """The solver of this name with the options that were chosen."""
     import decouply as dc
 
-    kind = _solver_class(name)
+    kind = _own_solvers()[name]
     own = {field.name for field in dataclasses.fields(kind)}
     options = {key: value for key, value in chosen.items() if key in own}
     if "stopping" in own:

@@ -31,6 +31,13 @@ class SectionOption(click.Option):
         super().__init__(*args, **kwargs)
         self.section = section
 
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Name and help; NAMES in it are those of the classes that the option takes."""
+        found = super().get_help_record(ctx)
+        if found is None or not isinstance(self.type, OwnName):
+            return found
+        return found[0], found[1].replace("NAMES", ", ".join(self.type.classes()))
+
 
 class SectionCommand(click.Command):
     """A command whose help lists options under headings, and whose errors call arguments by its options."""
@@ -177,12 +184,33 @@ class FileName(click.ParamType):  # type: ignore[type-arg]
 
 PAGE, PICTURE = FileName(".html", ".htm"), FileName(".png", ".svg", ".pdf")
 
-# In the order of `bases.OWN_BASES`, which cannot be asked before numerical libraries are loaded.
-BASES = (
-    "monomial", "scaled-monomial", "bernstein", "chebyshev", "trigonometric", "spline", "tanh", "sigmoid", "saturation",
-    "dead-zone", "absolute", "relu", "leaky-relu", "friction", "exponential", "logarithm", "gaussian", "rational",
-    "activation",
-)  # fmt: skip
+
+class OwnName(click.Choice):  # type: ignore[type-arg]
+    """The name of a class of ours, or one of some other words.
+
+    To import the classes loads numerical libraries. They are asked when a value is read, or when the help of the
+    command is shown.
+    """
+
+    case_sensitive = True
+
+    def __init__(self, classes: Callable[[], dict[str, Any]], *others: str) -> None:  # that of click reads all names
+        self.classes, self.others = classes, others
+
+    @functools.cached_property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (*self.others, *self.classes())
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        completing = ctx is not None and ctx.resilient_parsing  # a shell waits for the answer
+        return value if completing else super().convert(value, param, ctx)
+
+
+def own_bases() -> dict[str, Any]:
+    """The bases of the library, by their names on the command line."""
+    from ..bases import OWN_BASES
+
+    return {re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "-", kind.__name__).lower(): kind for kind in OWN_BASES}
 
 
 def basis_class(name: str) -> Any:
@@ -192,10 +220,9 @@ def basis_class(name: str) -> Any:
     """
     if name == "auto":
         return None
-    from ..bases import OWN_BASES
     from ..fit._settings import needs_degree
 
-    kind = dict(zip(BASES, OWN_BASES, strict=True))[name]
+    kind = own_bases()[name]
     return kind if needs_degree(kind) else kind()
 
 
@@ -235,11 +262,10 @@ OPTIONS = dict(
         option("--degrees", type=number_list, metavar="N,N,..."),
         option(
             "--basis",
-            type=click.Choice(("auto", *BASES)),
+            type=OwnName(own_bases, "auto"),
             default="auto",
             metavar="NAME",
-            help="Basis of the functions: auto (polynomials with --degrees, otherwise the data choose), "
-            f"{', '.join(BASES)}.",
+            help="Basis of the functions: auto (polynomials with --degrees, otherwise the data choose), NAMES.",
         ),
         option("--linear", is_flag=True, help="Add a linear part: A x + W_L g_L(...)."),
         # How long it takes
