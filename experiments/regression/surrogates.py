@@ -139,12 +139,12 @@ def tasks(
     n_splits: int,
     problems: Sequence[str] = (),
     methods: Sequence[str] = (),
-    sizes: Sequence[int | str] = SIZES,
+    sizes: Sequence[int | str] = (),
 ) -> list[Task]:
     every = grid(
         split=range(n_splits),
         problem=tuple(problems) or PROBLEMS,
-        size=tuple(sizes),
+        size=_numbers(sizes),
         method=tuple(methods) or METHODS,
         jacobians=(True, False),
         seed=seed,
@@ -155,6 +155,10 @@ def tasks(
         if (task["method"] == "decouply" or task["jacobians"] in OTHERS[task["method"]][2])
         and (task["problem"] not in _FUNCTIONS or task["size"] == _OF_FUNCTIONS)
     ]
+
+
+def _numbers(sizes: Sequence[int | str]) -> tuple[int | str, ...]:
+    return tuple(size if size == "all" else int(size) for size in sizes) or SIZES
 
 
 def work(split: int, problem: str, size: int | str, method: str, jacobians: bool, seed: int) -> Outcome:
@@ -272,13 +276,13 @@ def content(
     n_splits: int,
     problems: Sequence[str] = (),
     methods: Sequence[str] = (),
-    sizes: Sequence[int | str] = SIZES,
+    sizes: Sequence[int | str] = (),
 ) -> Content:
     versions = {}
     for _, _, _, package in OTHERS.values():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = version(package)
-    chosen = {"problems": problems or PROBLEMS, "methods": methods or METHODS, "sizes": sizes}
+    chosen = {"problems": problems or PROBLEMS, "methods": methods or METHODS, "sizes": _numbers(sizes)}
     return {"seed": seed, "n_splits": n_splits, **chosen, "versions": versions, "runs": runs}
 
 
@@ -356,6 +360,7 @@ SURROGATES = Experiment.of(
         Option("n_splits", 5, "Splits."),
         Option("problems", (), "Problems; all by default."),
         Option("methods", (), "Methods; all by default."),
+        Option("sizes", (), "Numbers of training samples, or all; 40, 100, 400 and all by default."),
     ),
     quick={"n_splits": 1, "problems": ("engine", "borehole"), "sizes": (40, 100)},
 )
