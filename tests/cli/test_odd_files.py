@@ -41,7 +41,10 @@ def told(*arguments):
     [
         ("a,b,y\n", r"It has none; left out: a (no numbers), b (no numbers), y (no numbers)."),
         ("a;b\n1,5;2\n2,5;3\n", "Line 2 has '1,5', with a decimal comma"),
-        ("a,b\nm,s\n1,2\n3,5\n", "Line 2 has 'm': leave this column out, or write numbers; begin lines of units"),
+        (
+            "a,b\nm,s\n1,2\n3,5\n",
+            "Line 2 has 'm'. Leave this column out (inputs=, or --inputs, with the others), or write",
+        ),
         ("a b\n1 2\n3 4\n", "Columns must be separated by commas, semicolons or tabs."),
         ("a,b\n1,2\n3\n", "Line 3 has 1: the file may have been cut off"),
         ("sep=;\n", "one line, about the delimiter"),

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
-from decouply.report._layout import Layout
+from decouply.report._layout import Layout, mixture
 from decouply.solvers.inference._linearisation import is_quick
 from tests.strategies import points, random_model, sampled
 
@@ -162,6 +162,13 @@ def test_names_are_those_of_the_model_unless_others_are_given():
     assert [n.label for n in Layout.of(model, points(2)).nodes if n.kind != "function"] == ["a", "b", "c"]
     layout = Layout.of(model, points(2), outputs=["d"])
     assert [n.label for n in layout.nodes if n.kind != "function"] == ["a", "b", "d"]
+
+
+def test_a_sum_begins_with_its_strongest_term_and_the_sign_of_that():
+    g = dc.Functions(dc.Monomial(2), [[0.0, 0.0, 1.0]])
+    X = points(2, 30)
+    sums = [mixture(dc.Decoupling([W, [[1.0]]], [g]), X, 1, 0) for W in ([[-5.0, 1.0]], [[5.0, -1.0]])]
+    assert sums == ["−5 x1 + 1 x2", "5 x1 − 1 x2"]
 
 
 def test_one_sample_has_curves_and_shares():

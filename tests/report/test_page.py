@@ -11,6 +11,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import decouply as dc
+from decouply.bases import LayerBasis
+from decouply.model._canonical_form import resize_model
 from decouply.report._page import page
 from decouply.report._page_charts import starts_by_lam
 from decouply.report._sentences import distance, output_rows, shape_in_words, unseen_in_words
@@ -449,6 +451,16 @@ def test_functions_that_have_names_are_called_by_them():
     )
     assert text.count('class="named"') == 1 + 1 and "result.simplified()" in text
     assert text.count('class="curve beyond"') == 2 + 1 and 'class="ends"' in text  # tails
+
+
+def test_the_formula_says_if_only_some_splines_have_got_names(monkeypatch):
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (120, 2))
+    samples = dc.Samples(X, F=np.stack([(X[:, 0] + X[:, 1]) ** 2, np.tanh(4 * X[:, 0])], axis=1))
+    result = dc.decouple(samples, 2, basis=dc.Spline(10), n_starts=2, progress=False)
+    layer = LayerBasis((dc.Chebyshev(2), dc.Spline(4)))
+    mixed = resize_model(result.decoupling, (layer,), X, np.random.default_rng(0))
+    monkeypatch.setattr("decouply.report._page.readable_model", lambda result: mixed)
+    assert "With named curves in place of some splines: error" in plain(page(result, title="t"))
 
 
 def test_the_page_opens_with_verdict_picture_and_what_matters_and_folds_source_code():

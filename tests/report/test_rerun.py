@@ -1,5 +1,7 @@
 """The source on the page, run as it is printed, gives the same model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -59,6 +61,14 @@ def test_the_source_gives_the_same_model(call, tmp_path, monkeypatch):
         assert call.get(word) or word not in again.source
     assert any("validation.npz" in remark for remark in again.remarks) == ("validation" in call)
     assert any("generator" in remark for remark in again.remarks) == ("generator" in str(call.get("rng")).lower())
+
+
+@pytest.mark.parametrize(("limit", "written"), [(50.32436315300038, "50.32"), (0.001, "0.001"), (60, "60")])
+def test_a_limit_of_time_is_written_shortly(limit, written):
+    result = dc.decouple(SAMPLES, (2, 2), (3, 3), solver=QUICK, progress=False)
+    settings = dataclasses.replace(result.settings, max_seconds=limit)
+    again = how_to_run_again(dataclasses.replace(result, settings=settings))
+    assert f"    max_seconds={written},\n" in again.source
 
 
 def test_what_cannot_be_written_is_named():

@@ -1,3 +1,6 @@
+import math
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -204,6 +207,12 @@ def test_tensors_that_ask_for_gradients_are_refused_with_the_way_out():
 def test_wrong_functions_and_splits_are_refused_with_the_rule():
     with pytest.raises(dc.InputError, match="must map an array of shape"):
         dc.Samples.from_function(lambda Z: Z[:, 0], X)
+    of_a_point = re.escape("lambda X: np.array([np.ravel(f(x)) for x in X])")
+    with pytest.raises(dc.InputError, match=of_a_point):
+        dc.Samples.from_function(lambda x: np.array([x[0], x[1], x[0]]), X)
+    with pytest.raises(TypeError) as told:
+        dc.Samples.from_function(lambda x: (math.sin(x[0]), x[1]), X)
+    assert re.search(of_a_point, "".join(told.value.__notes__))
     with pytest.raises(dc.InputError, match="`fraction` must lie between 0 and 1"):
         dc.Samples(X, F=X).split(1.5)
 

@@ -121,7 +121,7 @@ def fit(file: str, given: Given) -> None:
     """Fit a model to the samples in FILE.
 
     Without options, the command lists the columns of a table and asks which are inputs and outputs. In a script it
-    takes the last column as the output. The data then choose the functions and their number.
+    takes the last column of numbers as the output. The data then choose the functions and their number.
 
     FILE is a table (.csv, .tsv, .parquet, .npy), or an .npz or .mat file with arrays X (S, m), F (S, n) and
     J (S, n, m). F or J may be missing. The command uses weights (S,) or (S, n) if the file has them. It reads a .zarr

@@ -145,7 +145,7 @@ def identify(file: str, given: Given) -> None:
     """Identify a dynamic model from the record in FILE (.csv, .tsv, .parquet, .npz or .mat), one row per sample.
 
     Without --inputs and --outputs, the command lists the columns and asks which ones to use. In a script it takes the
-    last column as the output. A record with gaps is cut there.
+    last column of numbers as the output. A record with gaps is cut there.
 
     \b
     decouply identify record.csv --inputs u --outputs y --report page.html --model model.safetensors

@@ -360,9 +360,8 @@ def mixture(
     brought = np.abs(weights) * (np.std(entering, axis=0) if len(X) > 1 else 1.0)
     order = [int(j) for j in np.argsort(-brought, kind="stable") if brought[j] > _WEAK * np.max(brought)]
     terms = [(weights[j], names[j]) for j in order[:_MOST_TERMS]] or [(0.0, names[0])]
-    words = [
-        f"{'− ' if w < 0 else '+ ' if k else ''}{written_number(abs(w), 3)} {name}" for k, (w, name) in enumerate(terms)
-    ]
+    words = [f"{'− ' if w < 0 else '+ '}{written_number(abs(w), 3)} {name}" for w, name in terms]
+    words[0] = ("−" if terms[0][0] < 0 else "") + words[0][2:]  # a sign, not an operation
     return " ".join(words) + " + …" * (len(order) > _MOST_TERMS)
 
 

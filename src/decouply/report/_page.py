@@ -318,11 +318,13 @@ def _simpler(result: Result, inputs: Collection[str] | None, outputs: Collection
         return {}
     text = formula(model, "html", inputs=inputs, outputs=outputs, samples=samples)
     measure = Measure.of(samples)
+    smooth, before = ([basis.smooths for g in one.g for basis in g.layer.bases] for one in (model, fitted))
     return {
         "html": Markup(text),
         "errors": [100.0 * measure.error(one, samples) for one in (fitted, model)],
         "n_parameters": [one.n_parameters for one in (fitted, model)],
-        "named": not any(basis.smooths for g in model.g for basis in g.layer.bases),
+        "named": not any(smooth),
+        "partly": all(before) and not all(smooth),
     }
 
 

@@ -35,6 +35,8 @@ def how_to_run_again(result: Result) -> Again:
     writer = _Writer()
     names = ("ranks", "degrees", "basis", "linear", "solver", "as_given", "n_starts", "max_seconds", "shapes")
     arguments = {name: getattr(settings, name) for name in names} | {"solver": settings.solver or VarPro()}
+    if settings.max_seconds is not None:  # what was left of a longer limit, to 16 digits
+        arguments["max_seconds"] = round(settings.max_seconds, 2) or settings.max_seconds
     asked = {name: value for name, value in arguments.items() if value is not None and value is not False}
     call = [f"{name}={writer.source(value, name)}" for name, value in asked.items()]
     lines = ["import decouply as dc", ""]

@@ -146,7 +146,9 @@ def tails_in_words(model: Decoupling, *, marked: bool) -> str:
     """What the functions do beyond their domains; `marked` says whether a drawing shows where these end."""
     kinds = dict.fromkeys(g.outside for g in model.g)
     if len(kinds) == 1 and "extend" in kinds:
-        return "Tall ticks mark the ends of its domain, and dashes what lies beyond: nothing was fitted there." * marked
+        return (
+            "Tall ticks mark the ends of the domain of a function. Few samples or none lie beyond, on the dashes."
+        ) * marked
     beyond = " or ".join(_TAILS[kind] for kind in kinds)
     where = ", marked by tall ticks at its ends and dashes beyond" if marked else ""
     return f"Outside its domain{where}, a function {beyond}."

@@ -28,6 +28,8 @@ from ...model._names import usable_names
 from .._samples import Differences, Samples, VectorFunction
 
 _CHECKED_POINTS = 30
+_SHAPES = "`f` must map an array of shape (S, m) to one of shape (S, n)"
+_OF_ONE_POINT = "If it takes one point, give `lambda X: np.array([np.ravel(f(x)) for x in X])`."
 
 
 def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differences | None) -> Samples:
@@ -35,7 +37,12 @@ def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differen
     if not callable(f):
         raise InputError(f"`f` must be a function that maps (S, m) to (S, n). Got {short_repr(f)}.")
     points = as_filled_points(X)
-    F = _values(f, points)
+    try:
+        F = _values(f, points)
+    except (TypeError, ValueError, IndexError) as error:  # of a user's function, which is told what it was given
+        if not isinstance(error, InputError):
+            error.add_note(f"{_SHAPES}. {_OF_ONE_POINT}")
+        raise
     if callable(jac):
         return Samples(points, F=F, J=jac(points))
     if is_word(jac, ("central",)):
@@ -64,15 +71,11 @@ def sample_function(f: VectorFunction, X: object, jac: VectorFunction | Differen
 
 
 def _values(f: VectorFunction, X: ndarray) -> ndarray:
-    values = np.array(
-        read_array("`f` must map an array of shape (S, m) to one of shape (S, n)", f(X))
-    )  # f may use it again
+    values = np.array(read_array(_SHAPES, f(X)))  # f may use it again
     if values.dtype.kind in "biu":  # differences of these are none, or wrap around
         values = values.astype(np.float64)
     if values.ndim != 2 or values.shape[0] != X.shape[0]:
-        raise InputError(
-            f"`f` must map an array of shape (S, m) to one of shape (S, n). Got {values.shape} for {X.shape}."
-        )
+        raise InputError(f"{_SHAPES}. Got {values.shape} for {X.shape}. {_OF_ONE_POINT}")
     return values
 
 

@@ -180,7 +180,8 @@ class CsvTable(AbstractTable):
         if _DECIMAL_COMMA.fullmatch(text):
             raise SampleFileError(f"{rule}, with a decimal comma. {_ADVICE}")
         raise SampleFileError(
-            f"{rule}: leave this column out, or write numbers; begin lines of units or remarks with #."
+            f"{rule}. Leave this column out (inputs=, or --inputs, with the others), or write numbers. Begin lines of "
+            "units or remarks with #."
         )
 
 
