@@ -89,6 +89,21 @@ def test_theorems_that_rule_out_models_far_away_are_named(shape, theorem):
     assert ("no other model" in str(found)) is bool(theorem)
 
 
+def test_no_theorem_rules_out_waves_of_other_lengths():
+    grid = np.linspace(-1.0, 1.0, 9)
+    X = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+
+    def waves(w):
+        domain = np.array([[0.25 - 1.0 / w, 0.25 + 1.0 / w]] * 2)
+        g = dc.Functions(dc.bases.Trigonometric(1), np.array([[0.0, 1.0 / w]] * 2), domain)
+        return dc.Decoupling([np.eye(2), np.eye(2)], [g])
+
+    long, short = waves(1.7), waves(1.7 + 8.0 * np.pi)
+    assert_allclose(long.jacobians(X), short.jacobians(X), atol=1e-13)
+    found = identifiability(linearise(long.canonical(X), dc.Samples(X, J=long.jacobians(X))))
+    assert found.locally_unique and not found.theorem
+
+
 def test_theorems_ask_for_jacobians_and_independent_factors():
     system = dc.systems.random_system((3, 2, 3), (3,), rng=1)
     values = dc.Samples(sampled(system).X, F=sampled(system).F)

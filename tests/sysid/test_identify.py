@@ -353,6 +353,7 @@ def test_a_record_that_cannot_be_used_is_refused_in_one_sentence(spoiled, told):
         (np.arange(399.0), "hold the time of every sample of `u`. Got shape (399, 1) for 400 samples"),
         (np.delete(np.arange(401.0), 7), "must hold times in equal steps. Steps are 1 to 2 s"),
         (-np.arange(400.0), "must hold times in equal steps. Steps are -1 to -1 s"),
+        (np.full(400, 0.1), "must hold times in equal steps. Steps are 0 to 0 s"),  # steps in place of times
         (np.full(400, math.nan), "must hold times in equal steps. No two of them are known"),
     ],
 )

@@ -143,7 +143,9 @@ def _theorem(at: Linearisation) -> str:
     model, samples, L = at.model, at.samples, len(at.model.g)
     all_count = samples.weights is None or bool(np.all(samples.weights > 0.0))
     known = samples.has_jacobians and samples.in_memory and all_count
-    if not known or at.fixed or model.linear is not None or L > 2:
+    # Factors are unique, but curves with a place and a width may agree at all samples, as waves of two lengths do.
+    placed = any(g.layer.free_domain.any() for g in model.g)
+    if not known or placed or at.fixed or model.linear is not None or L > 2:
         return ""
     W, u = model.W, model.arguments(samples.X)
     G = [g.slopes(argument) for g, argument in zip(model.g, u, strict=True)]
@@ -153,7 +155,7 @@ def _theorem(at: Linearisation) -> str:
 
     # Two layers, each slice in the coordinates of the functions: diag(g_s) W_1 diag(h_s).
     (r_1, r_2), S = model.ranks, samples.n_samples
-    whole = _kruskal_rank(W[0].T) == r_1 and _kruskal_rank(W[2]) == r_2 and not model.g[0].layer.free_domain.any()
+    whole = _kruskal_rank(W[0].T) == r_1 and _kruskal_rank(W[2]) == r_2
     N = n_products_of_entries(r_1, r_2)
     if not whole or min(r_1, r_2) < 2 or N > MOST_PRODUCTS or samples_for_paratuck2(r_1, r_2) > S:
         return ""

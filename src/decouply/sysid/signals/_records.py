@@ -221,7 +221,7 @@ def _seconds_per_sample(given: Any, lengths: list[int]) -> float:
         )
     known = [np.flatnonzero(np.isfinite(times[:, 0])) for times in records]
     steps = np.concatenate([np.diff(times[at, 0]) / np.diff(at) for times, at in zip(records, known, strict=True)])
-    if not steps.size or np.abs(steps - steps.mean()).max() > _UNEVEN * steps.mean():
+    if not steps.size or not np.abs(steps - steps.mean()).max() <= _UNEVEN * steps.mean() > 0.0:
         shown = f"Steps are {steps.min():.4g} to {steps.max():.4g} s" if steps.size else "No two of them are known"
         raise InputError(
             f"`sampling_time` must hold times in equal steps. {shown}: interpolate the record, or give the rows that "
