@@ -187,7 +187,7 @@ def test_a_file_without_names_is_found_again_by_the_numbers_of_its_columns(recor
     assert "must name columns" in str(out.exception)
 
 
-def test_times_of_a_record_are_a_column_or_a_number(record, tmp_path):
+def test_times_of_a_record_are_a_column_or_a_number(record, tmp_path, capsys):
     table, model = tmp_path / "timed.csv", tmp_path / "m.safetensors"
     rows = np.loadtxt(record, delimiter=",", skiprows=1)
     times = 0.02 * np.arange(300)
@@ -197,6 +197,10 @@ def test_times_of_a_record_are_a_column_or_a_number(record, tmp_path):
         assert call("identify", table, *columns, "--sampling-time", given).exit_code == 0
         out = call("export", model, "--format", "fmu")
         assert out.exit_code == 0 and "every second" not in out.output
+    for seconds, narx, told in ((None, False, True), ("t", False, False), (None, True, False)):
+        given = Given(inputs=None, outputs=("y",), quiet=False, as_json=False, sampling_time=seconds, narx=narx)
+        chosen_signals(str(table), given)
+        assert ("add: --sampling-time t\n" in capsys.readouterr().err) is told
     out = call("identify", table, *columns, "--sampling-time", "late")
     assert out.exit_code == 1 and "must hold times in equal steps" in str(out.exception)
 

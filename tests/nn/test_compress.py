@@ -1,6 +1,7 @@
 """Compression end to end on small trained networks."""
 
 import copy
+import math
 import pickle
 import warnings
 
@@ -12,7 +13,7 @@ from torch import nn
 import decouply as dc
 from decouply._support._interrupts import INTERRUPTED
 from decouply.nn.compression import _options, _pipeline
-from decouply.nn.compression._evaluation import Decision
+from decouply.nn.compression._evaluation import Decision, _percent
 from decouply.report._rerun_source import how_to_run_again
 
 from .networks import Own, blobs, compress, sequential, train
@@ -332,6 +333,8 @@ def test_the_report_says_plainly_what_is_worse():
         "Slower: the result takes 2.0 times as long.",
         "Warning: The result is not smaller than the part it replaces: lower the ranks.",
     ]
+    for error, told in ((0.1, "10 %"), (16.7, "1,670 %"), (math.inf, "inf %")):
+        assert _percent(error) == told
     assert len({line.index(" -> ") - len(line.split(" -> ")[0].split()[-1]) for line in lines[:6]}) == 1  # one column
 
 

@@ -381,3 +381,6 @@ def test_modes_are_poles_with_frequency_and_damping():
     assert_allclose(turning["frequency"], np.hypot(0.2, 0.5) / (2.0 * np.pi))
     assert_allclose([turning["damping"], turning["constant"]], [0.2 / np.hypot(0.2, 0.5), 5.0])
     assert_allclose([slow["damping"], slow["constant"], over["constant"]], [1.0, 1.0 / np.log(2.0), 0.0])
+    in_seconds = _modes(np.array([pole]), 0.01)[0]
+    assert_allclose(in_seconds["frequency"], 100.0 * turning["frequency"])
+    assert_allclose([in_seconds["damping"], in_seconds["constant"]], [turning["damping"], 0.05])

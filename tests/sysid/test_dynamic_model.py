@@ -70,6 +70,20 @@ def test_it_has_files_formulas_code_and_a_page(leaky_tank, tmp_path):
     leaky_tank.report(tmp_path / "tank.html", u, y + 0.01 * np.sin(u))
     text = (tmp_path / "tank.html").read_text(encoding="utf-8")
     assert "Tank" in text and 'id="poles"' in text and "Step responses" in text
+    assert "cycles per sample" in text and "time constant, samples" in text
+
+
+def test_a_page_tells_of_seconds_if_the_model_knows_them(leaky_tank, tmp_path, monkeypatch):
+    u = np.random.default_rng(0).uniform(0.0, 1.0, 120)
+    y = leaky_tank.simulate(u, None) + 0.01 * np.sin(u)
+    in_samples = leaky_tank.dynamics(u, y)
+    assert in_samples.time_of_step == 1.0
+    monkeypatch.setattr(type(leaky_tank), "sampling_time", 0.5)
+    monkeypatch.setattr(type(leaky_tank), "steps_per_sample", 2)
+    assert leaky_tank.dynamics(u, y).time_of_step == 0.25
+    leaky_tank.report(tmp_path / "tank.html", u, y)
+    text = (tmp_path / "tank.html").read_text(encoding="utf-8")
+    assert "frequency, Hz" in text and "time constant, s<" in text and "cycles per sample" not in text
 
 
 def test_files_of_other_models_are_refused_by_name(leaky_tank, tmp_path):

@@ -83,6 +83,9 @@ def chosen_signals(file: str, given: Given) -> tuple[tuple[str, ...], tuple[str,
         from ._output import say
 
         say(_choice_note(found, inputs, outputs), err=True)
+        times = [c.name for c in found.columns if c.kind == "time" and c.low == c.low]  # numbers, not dates
+        if len(times) == 1 and given.sampling_time is None and not given.narx:
+            say(f"For a model in seconds, add: --sampling-time {shlex.quote(times[0])}", err=True)
     return inputs, outputs
 
 

@@ -134,7 +134,11 @@ class Record:
     ),
     *section(
         "Search",
-        "--max-seconds",
+        option(
+            "--max-seconds",
+            help="Stop after about this many seconds with the best model so far, as Ctrl-C does. By default 30, and no "
+            "limit if --narx or another option asks for one kind of model.",
+        ),
         option("--n-starts", default=5, help="Number of starts."),
         option("--window", type=click.IntRange(min=2), help="Fit windows of this many samples first."),
         "--seed",

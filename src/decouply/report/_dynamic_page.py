@@ -38,8 +38,6 @@ class Dynamics:
 
     Attributes
     ----------
-    time
-        Sample numbers, or times.
     y, y_hat, y_linear : (T, outputs)
         Measured outputs, the simulation of the model, and that of the linear model with as many states.
     step, points
@@ -52,6 +50,10 @@ class Dynamics:
         (label, value) of the table of numbers.
     starts
         (name, training error in percent, validation error in percent, steps, whether it was chosen).
+    sampling_time
+        Seconds between samples, if the model knows them: the page then tells of seconds and Hz.
+    steps_per_sample
+        How many times `step` is made from one sample to the next.
     grade
         What the badge of the page says: the name of a `Grade` in small letters.
     """
@@ -73,6 +75,13 @@ class Dynamics:
     verdict: str
     sentences: Sequence[str]
     how: str
+    sampling_time: float | None = None
+    steps_per_sample: int = 1
+
+    @property
+    def time_of_step(self) -> float:
+        """From one step to the next: seconds, or samples if their time is not known."""
+        return (self.sampling_time or 1.0) / self.steps_per_sample
 
 
 def plot_response(shown: Dynamics, *, dark: bool = False) -> Figure:
@@ -126,10 +135,10 @@ def _plot_spectra(shown: Dynamics) -> Figure:
                 (shown.y - shown.y_hat, look.colours[1], "error of the model"),
             ):
                 frequency, size = _spectrum(signal[:, o])
-                ax.semilogy(frequency, size, color=colour, linewidth=0.9, label=what)
+                ax.semilogy(frequency / (shown.sampling_time or 1.0), size, color=colour, linewidth=0.9, label=what)
             ax.set_ylabel(label(shown.names[o]), parse_math=False)
         axes[0].legend(frameon=False, fontsize=7)
-        axes[-1].set_xlabel("cycles per sample")
+        axes[-1].set_xlabel("frequency (Hz)" if shown.sampling_time else "cycles per sample")
     return figure
 
 
@@ -159,8 +168,8 @@ def _plot_poles(shown: Dynamics) -> Figure:
     return figure
 
 
-def _modes(poles: Complex[ndarray, " n"]) -> list[dict[str, float]]:
-    """Real poles and pairs: cycles per sample without damping, the share of damping, and samples to 1/e."""
+def _modes(poles: Complex[ndarray, " n"], time_of_step: float = 1.0) -> list[dict[str, float]]:
+    """Real poles and pairs: frequency without damping, the share of damping, and the time to 1/e."""
     found: list[dict[str, float]] = []
     for z in poles[poles.imag >= 0.0].tolist():
         s = np.log(max(abs(z), _AT_ONCE)) + 1j * np.angle(z)
@@ -170,9 +179,9 @@ def _modes(poles: Complex[ndarray, " n"]) -> list[dict[str, float]]:
             {
                 "real": float(z.real),
                 "imag": float(z.imag),
-                "frequency": float(abs(s) / (2.0 * np.pi)),
+                "frequency": float(abs(s) / (2.0 * np.pi) / time_of_step),
                 "damping": float(damping),
-                "constant": float(constant),
+                "constant": float(constant * time_of_step),
             }
         )
     return found
@@ -197,14 +206,15 @@ def _plot_step(shown: Dynamics) -> Figure:
                 x = z[:n]
                 found.append(z[n:])
             after = np.array(found[T - 1 :])
+            times = (np.arange(len(after)) - 1) * shown.time_of_step
             for o, ax in enumerate(axes[:, i]):
                 if len(after):
-                    ax.plot(np.arange(len(after)) - 1, after[:, o] - after[0, o], color=look.colours[0], linewidth=1.2)
+                    ax.plot(times, after[:, o] - after[0, o], color=look.colours[0], linewidth=1.2)
                 if i == 0:
                     ax.set_ylabel(f"change of {label(shown.names[o])}", parse_math=False)
             name = label(shown.step.inputs[n + i]) if shown.step.inputs else f"u{i + 1}" if U.shape[1] > 1 else "u"
             axes[0, i].set_title(f"{name} rises by {U[:, i].std():.3g}", fontsize=8, parse_math=False)
-            axes[-1, i].set_xlabel("samples after the step")
+            axes[-1, i].set_xlabel("seconds after the step" if shown.sampling_time else "samples after the step")
     return figure
 
 
@@ -241,7 +251,7 @@ def write_dynamic_report(
     functions = plot_functions(curved, shown.points)
     content = {
         "grade": Grade[shown.grade.upper()].value,
-        "modes": _modes(shown.poles),
+        "modes": _modes(shown.poles, shown.time_of_step),
         "step": _svg(_plot_step(shown)) if shown.step.n_inputs > len(shown.poles) else None,
         "network": _svg(shown.step.plot(shown.points)) if _is_small(shown.step) else None,
         "zoomed": min(_ZOOM, len(shown.y)),

@@ -352,7 +352,7 @@ class CompressionReport:
             ("stored bytes", f"{self.stored_bytes[0]:,} -> {self.stored_bytes[1]:,}"),
             (f"time of {of}", f"{times} for a batch of {self.latency_batch}"),
             (self.score_name, f"{self.score[0]:.4f} -> {self.score[1]:.4f} (drop {self.drop:.4f})"),
-            (f"relative error of {of}{worst}", f"{100 * self.relative_error:.3g} %"),
+            (f"relative error of {of}{worst}", _percent(self.relative_error)),
             (f"inner inputs out of range{worst}", f"{100 * self.outside:.2g} %"),
             ("measured on", f"{self.n_held_out:,} inputs held out" if self.n_held_out else "the inputs fitted to"),
             ("taken for", f"a {self.task.task}: {self.task.reason}"),
@@ -368,12 +368,17 @@ class CompressionReport:
             table = [("part", "of", "functions", "parameters", "error")]
             for p in self.parts:
                 ranks, sizes = ", ".join(map(str, p.ranks)), f"{p.parameters[0]:,} -> {p.parameters[1]:,}"
-                table.append((p.name, p.receptive_field, ranks, sizes, f"{100 * p.relative_error:.3g} %"))
+                table.append((p.name, p.receptive_field, ranks, sizes, _percent(p.relative_error)))
             lines += ["", *_align_columns(table)]
         if self.latency[1] > _MAX_SLOWDOWN * self.latency[0]:
             gain = "; its gain is in memory, not in time" if self.parameters[1] < self.parameters[0] else ""
             lines.append(f"Slower: the result takes {self.latency[1] / self.latency[0]:.1f} times as long{gain}.")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
+
+
+def _percent(share: float) -> str:
+    """Three digits, and all of those before the point."""
+    return f"{100 * share:,.0f} %" if 10.0 <= share < math.inf else f"{100 * share:.3g} %"
 
 
 def _in_sentences(tried: Sequence[Tried]) -> list[str]:

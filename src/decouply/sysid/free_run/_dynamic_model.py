@@ -299,6 +299,8 @@ class AbstractDynamicModel(abc.ABC):
             verdict=verdict,
             sentences=[content.init_sentence.format(first=first), tests.in_words()],
             how=content.how,
+            sampling_time=self.sampling_time,
+            steps_per_sample=self.steps_per_sample,
         )
 
     def plot_response(self, u: object = None, y: object = None, *, dark: bool = False) -> Figure:

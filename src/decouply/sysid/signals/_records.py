@@ -227,7 +227,7 @@ def _seconds_per_sample(given: Any, lengths: list[int]) -> float:
             f"`sampling_time` must hold times in equal steps. {shown}: interpolate the record, or give the rows that "
             "are missing as NaN."
         )
-    return float(steps.mean())
+    return float(f"{steps.mean():.12g}")  # 0.01, not 0.009999999999999998
 
 
 def held_back(signals: Signals, validation: Any, least: int) -> tuple[Signals, Signals]:
