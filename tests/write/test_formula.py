@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 import decouply as dc
 from decouply.bases import OWN_BASES
+from decouply.write._formula import formula
 from decouply.write._source import compiled
 from tests.write.models import every_kind, is_inside, mixed_models, points
 from tests.write.test_model_file import Bend
@@ -272,3 +273,14 @@ def test_bad_requests_are_refused():
     ]:
         with pytest.raises(dc.InputError, match=message):
             model.formula(**arguments)
+
+
+@pytest.mark.parametrize("basis", [dc.bases.Tanh(), dc.bases.Saturation(), dc.bases.Trigonometric(3), dc.Spline(12)])
+def test_digits_that_are_left_out_cost_no_more_than_is_said(basis):
+    rng, X = np.random.default_rng(0), np.random.default_rng(1).uniform(-1.0, 1.0, (300, 2))
+    g = dc.Functions(basis, rng.normal(size=(1, 1 + basis.size)), domain=(-0.28, 0.43))
+    model = dc.Decoupling([[[0.41, 0.2873]], [[1.026]]], [g])
+    F = model(X) + 0.02 * rng.normal(size=(300, 1))
+    text = formula(model, "text", inputs=None, outputs=None, exact=False, samples=dc.Samples(X, F=F))
+    shown, own = (np.sqrt(np.mean((values - F) ** 2)) for values in (read(text, model, X)[0], model(X)))
+    assert shown <= 1.02 * own, text

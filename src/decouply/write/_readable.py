@@ -21,7 +21,7 @@ from numpy.polynomial.polynomial import polyadd, polymul
 
 from .._support._errors import silenced
 from ..bases import AbstractAlgebra, LayerBasis, Monomial
-from ..bases._algebra import ArrayAlgebra
+from ..bases._algebra import ArrayAlgebra, Piece, at_origins
 from ..fit._relative_errors import Measure
 from ..fit._result import Result
 from ..fit.select._candidates import criterion
@@ -38,7 +38,7 @@ _WEAK, _MOST_TRIED = 0.02, 60  # terms of a sum that may go, over its largest, a
 _MOST_READ = 1000  # terms: nobody reads longer formulas, and every trial computes all of them
 _DIGITS = range(2, 9)
 _HARDLY, _FINE = 1.02, 1e-3  # what rounding may do: to the error of the model, or as a share of the spread
-_SECONDS_TO_NAME = 2.0
+_SECONDS_TO_NAME = 20.0  # far more than it takes, so that a busy machine writes the same
 _FEWER_PIECES = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # that are tried for splines of more
 
 
@@ -153,20 +153,39 @@ def variables_of(
     found: Sequence[Equation], x: tuple[Name, ...], X: Float[ndarray, "S m"], digits: int
 ) -> dict[Name, ndarray]:
     """The values of all variables on the way from the points X to the outputs."""
-    algebra, values = ArrayAlgebra(), dict(zip(x, X.T, strict=True))
+    values = dict(zip(x, X.T, strict=True))
     for e in found:
         if isinstance(e, Linear):
             parts = (_rounded(w, digits + e.extra) * values[name] for w, name in e.terms)
             values[e.target] = sum(parts, np.full(len(X), _rounded(e.constant, digits + e.extra)))
         else:
-            c = e.c if e.basis.polynomial_degree is None else np.array([_rounded(one, digits) for one in e.c])
+            smooths = e.basis.smooths  # coefficients of splines are not shown, but those of their pieces
+            algebra = _AsShown(digits, 1.0 / e.half if smooths else _rounded(1.0 / e.half, digits))
+            c = e.c if smooths else np.array([_rounded(one, digits) for one in e.c])
             u = values[e.argument]
             inside = u if e.outside == "extend" else np.clip(u, *e.limits)
-            value = np.broadcast_to(e.basis.expression(algebra, inside / e.half, c), len(X))
+            value = np.broadcast_to(e.basis.expression(algebra, inside * algebra.scale, c), len(X))
             if e.outside == "linear":
-                value = value + (e.basis.derivative(inside / e.half) @ c[1:]) / e.half * (u - inside)
+                value = value + (e.basis.derivative(inside / e.half) @ e.c[1:]) / e.half * (u - inside)
             values[e.target] = value
     return values
+
+
+class _AsShown(ArrayAlgebra):
+    """Values of a function of t = scale u, with numbers as they are shown: pieces have powers of u, and ends."""
+
+    def __init__(self, digits: int, scale: float) -> None:
+        self.digits, self.scale = digits, scale
+
+    def pieces(self, start: Any, pieces: Sequence[Piece], argument: Any) -> Any:
+        u = argument / self.scale
+        low = [_rounded(piece.low / self.scale, self.digits) for piece in pieces[1:]]
+        functions = []
+        for value, piece in zip(at_origins(start, pieces), pieces, strict=True):
+            moved = Polynomial([float(value), *map(float, piece.powers)])(Polynomial([-piece.origin, 1.0])).coef
+            shown = [_rounded(float(a) * self.scale**k, self.digits) for k, a in enumerate(moved)]
+            functions.append(Polynomial(shown)(u))
+        return np.take_along_axis(np.stack(functions), np.searchsorted(low, u)[None], axis=0)[0]
 
 
 def _signed_and_scaled(model: Decoupling) -> Decoupling:
