@@ -62,6 +62,7 @@ FOUND = [  # by long runs, and mended
     ("Samples.from_sympy", {"expressions": "class"}),
     ("DecouplingRegressor.predict", {"return_std": "matrix"}),
     ("Decoupling.simplified", {"prune": "raw bytes"}),
+    ("Decoupling.simplified", {"tolerance": "1e-200"}),
     ("PolynomialNARX.decouple", {"as_given": "numbers as objects"}),
     ("LinearStateSpace.frequency_response", {"frequencies": "1e+308"}),
     ("identifiable", {"ranks": "EvilArray"}),

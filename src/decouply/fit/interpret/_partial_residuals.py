@@ -87,7 +87,9 @@ def function_readings(
         last = l == model.n_layers - 1
         for j in range(g.rank):
             size = float(np.abs(values[:, j]).max(initial=_TINY))
-            floor = min(tolerance * max(float(np.std(values[:, j])), _NO_SPREAD * size), _LARGEST)
+            floor = min(
+                max(tolerance, np.finfo(float).eps) * max(float(np.std(values[:, j])), _NO_SPREAD * size), _LARGEST
+            )
             if known is None:
                 parts = [(u[l][:, j], values[:, j], np.full(len(values), floor**2), 0)]
             else:
