@@ -63,6 +63,8 @@ FOUND = [  # by long runs, and mended
     ("DecouplingRegressor.predict", {"return_std": "matrix"}),
     ("Decoupling.simplified", {"prune": "raw bytes"}),
     ("Decoupling.simplified", {"tolerance": "1e-200"}),
+    ("Samples.to_zarr", {"dtype": "EvilRepr"}),
+    ("Samples.from_sympy", {"expressions": "10**400"}),
     ("PolynomialNARX.decouple", {"as_given": "numbers as objects"}),
     ("LinearStateSpace.frequency_response", {"frequencies": "1e+308"}),
     ("identifiable", {"ranks": "EvilArray"}),

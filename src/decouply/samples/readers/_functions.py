@@ -233,7 +233,15 @@ def _evaluate_expressions(
         table = np.stack(columns, axis=1)
         complex_at = np.abs(table.imag).max(axis=1) > 0.0 if table.dtype.kind == "c" else np.zeros(len(points), bool)
         numbers = table.real.astype(np.float64)
-    except (NameError, TypeError, ValueError, AttributeError, SyntaxError, NotImplementedError) as error:
+    except (
+        ArithmeticError,
+        NameError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        SyntaxError,
+        NotImplementedError,
+    ) as error:
         raise InputError(
             f"`expressions` must have {what} that NumPy or SciPy can compute. {type(error).__name__}: {error}."
         ) from error
